@@ -53,14 +53,18 @@ ABOUT = {
     "broker_url": "wakes the workers of other processes",
     "broker_queues": "`quorum` for a cluster of RabbitMQ, whose queues then outlive the loss of a node; see "
     "[scaling](deploying.md#scaling)",
+    "rate_counters": "the adapter that counts requests; empty is `redis` with `MEETCORE_RATE_STORE_URL`, "
+    "else `postgres`",
     "rate_store_url": "counts requests for all processes",
-    "provider": "the service that runs the meetings",
+    "provider": "the adapter of the service that runs the meetings; see [adapters](adapters.md)",
     "jitsi_url": "the Jitsi server that links lead to",
     "zoom_account_id": "the account whose hosts hold the meetings",
     "zoom_client_id": "the server-to-server application of that account",
     "zoom_client_secret": "its secret",
     "zoom_webhook_token": "the application's secret token, which Zoom signs its events with",
     "zoom_api_url": "Zoom's API; tokens come from the same host without `api.`",
+    "transcriber": "the adapter that transcribes; empty is `openai` with its address and model, else `local`",
+    "writer": "the adapter that writes notes; empty is `openai` with its address and model, else `rules`",
     "ai_base_url": "an endpoint that speaks OpenAI's API, with its version; it transcribes and writes",
     "ai_api_key": "its key; empty for one that wants none",
     "ai_transcribe_model": "the model that transcribes",
@@ -70,11 +74,13 @@ ABOUT = {
     "ai_write_model": "the model that writes",
     "ai_context_chars": "of a transcript given to the model at a time; a longer one goes in parts",
     "ai_timeout_s": "seconds for one call of that endpoint as a whole",
-    "gateway": "the payment gateway at which credits are bought; with `none` they are sold by operators only",
+    "gateway": "the adapter of the payment gateway at which credits are bought; with `none` they are sold by "
+    "operators only",
     "gateway_secret": "the gateway's secret key for its API",
     "gateway_webhook_secret": "the secret that its notifications are verified by",
     "gateway_url": "the address of the gateway's API",
     "support_contact": "whom customers ask: an e-mail address or a page, on every page and in every mail",
+    "mailer": "the adapter that takes mails; empty is `smtp` with `MEETCORE_SMTP_URL`, else no mail is sent",
     "smtp_url": "the mail server; without one no mail is sent. TLS to any host but this machine: `smtps://` "
     "from the beginning, `smtp://` by STARTTLS",
     "mail_from": "the sender of mails",
@@ -99,6 +105,7 @@ ABOUT = {
     "quota_page": "requests for pages of the dashboard or the console in one session in one minute",
     "home_page": "whether `/` says what the service is; else it leads to the API reference",
     "mcp": "serves agents at `/mcp`, where the extra `mcp` is installed; `false` does not import it",
+    "sender": "the adapter that posts webhooks",
     "webhook_allowed_networks": "networks that webhooks may go to although they are not public",
     "webhook_denied_networks": "networks that no webhook goes to, beside those that are not public; they win "
     "over the allowed ones",

@@ -36,6 +36,7 @@ from meetcore.composition.application import Application, Part
 from meetcore.composition.configuration import check_schema, warn_of_role, warn_of_settings
 from meetcore.composition.gateways import gateway_pages, notification_parsers
 from meetcore.composition.infrastructure import Network, open_application
+from meetcore.composition.plugins import OwnPorts
 from meetcore.composition.providers import provider_pages, warn_of_notes, webhook_parsers
 from meetcore.composition.worker import api_tasks, working
 from meetcore.domain.errors import InvalidApiKey
@@ -43,7 +44,9 @@ from meetcore.domain.meetings.hosts import tiers_without_host
 from meetcore.domain.requests.keys import read_bearer
 from meetcore.domain.webhooks.addresses import Network as AddressNetwork
 from meetcore.ports import observability, store
+from meetcore.ports.payments import NotificationParser
 from meetcore.ports.queries import Queries
+from meetcore.ports.video_provider import WebhookParser
 
 AGENT_PATH = "/mcp"
 PAGES = ("/dashboard", "/console")
@@ -57,15 +60,20 @@ log = structlog.get_logger("meetcore")
 
 
 class Service:
-    """The ASGI application: the API, and pages without authentication; by default of the environment."""
+    """The ASGI application: the API, and pages without authentication; by default of the environment.
+
+    `ports` are those that the program makes by itself instead of naming them in the settings.
+    """
 
     def __init__(
         self,
         settings: Settings | None = None,
         network: Network | None = None,
         extra_routes: Callable[[Application], Iterable[BaseRoute]] = lambda _: (),
+        ports: OwnPorts | None = None,
     ) -> None:
         self._settings = settings
+        self._own = ports or OwnPorts()
         self._network = network
         self._extra_routes = extra_routes
         self._api_app: ApiApp | None = None
@@ -122,7 +130,9 @@ class Service:
             parts = (Part.API,) if str(settings.broker_url) else tuple(Part)
             if Part.NOTES in parts:
                 warn_of_notes()
-            application = await stack.enter_async_context(open_application(settings, self._network, parts))
+            application = await stack.enter_async_context(
+                open_application(settings, self._network, parts, own=self._own)
+            )
             if is_there:
                 await _log_tiers_without_host(application)
                 if self._settings is None:
@@ -145,7 +155,7 @@ class Service:
                 *_health_routes(application.ports.queries, READY_S, drain),
                 *provider_pages(application),
                 *provider_events.provider_event_routes(
-                    webhook_parsers(settings),
+                    self._webhook_parsers(settings, application),
                     application.meetings.receive_event,
                     runtime,
                     base_url,
@@ -153,7 +163,7 @@ class Service:
                 ),
                 *gateway_pages(application),
                 *payment_events.payment_event_routes(
-                    notification_parsers(settings),
+                    self._notification_parsers(settings, application),
                     application.payments.receive_notification,
                     runtime,
                     base_url,
@@ -175,6 +185,20 @@ class Service:
                 _freeze_start()
             yield {protocol.FRONT: _front(settings, self._api_app, drain)}
             self._api_app = self._mcp_app = None
+
+    def _webhook_parsers(self, settings: Settings, application: Application) -> dict[str, WebhookParser]:
+        name, own = application.ports.provider.abilities.name, self._own
+        if own.provider is None:
+            return webhook_parsers(settings, name)
+        return {} if own.webhook_parser is None else {name: own.webhook_parser}
+
+    def _notification_parsers(
+        self, settings: Settings, application: Application
+    ) -> dict[str, NotificationParser]:
+        gateway, own = application.ports.gateway, self._own
+        if gateway is None or own.gateway is None:
+            return notification_parsers(settings, "" if gateway is None else gateway.name)
+        return {} if own.notification_parser is None else {gateway.name: own.notification_parser}
 
 
 @asynccontextmanager

@@ -35,7 +35,7 @@ async def without_descriptors(ca_file: str, port: int) -> dict[str, str]:
     there = dict.fromkeys((HOST, "other.test"), ("127.0.0.1", port))
     resolver = SystemResolver()
     sender = AsyncioWebhookSender(resolver, [LOOPBACK], ca_file, dial_overrides=there)
-    await sender.start()
+    sender.open()
     outcomes = {"before": await _outcome(sender, HOST)}
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = os.dup(0)
@@ -58,7 +58,7 @@ async def many(ca_file: str, port: int, posts: int, timeout_s: float) -> dict[st
     sender = AsyncioWebhookSender(
         resolver, [LOOPBACK], ca_file, timeout_s, there, max_connections=posts, max_open=_MOST_OPEN
     )
-    await sender.start()
+    sender.open()
     await _outcome(sender, HOST)
     before = _resident_mb()
     ends = asyncio.gather(*(_outcome(sender, HOST) for _ in range(posts)))

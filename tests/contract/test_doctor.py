@@ -27,9 +27,9 @@ from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.settings import SecretStr, Settings
 from meetcore.adapters.webhook_sender.resolver import answers_lookups
-from meetcore.composition.doctor import CheckResult, run_checks
+from meetcore.composition.doctor import run_checks
 from meetcore.domain.webhooks.events import EVENTS_KEPT
-from meetcore.ports.figures import HealthStatus
+from meetcore.ports.figures import CheckResult, HealthStatus
 from meetcore.testing.ai_manners import MANNERS
 from meetcore.testing.ai_server import AiStandIn, Fault, Models, ai_stand_in
 from meetcore.testing.gateway_stand_in import GatewayStandIn

@@ -55,7 +55,7 @@ class TestAsyncio(WebhookSenderContract):
                 setting.timeout_s,
                 now=setting.now,
             )
-            await sender.start()
+            sender.open()
             try:
                 yield sender
             finally:
@@ -87,7 +87,7 @@ async def sending(
         settings["dial_overrides"] = {HOST: ("127.0.0.1", receiver.port)}
     settings.setdefault("resolver", StaticResolver(()))
     sender = AsyncioWebhookSender(**settings)  # type: ignore[arg-type]
-    await sender.start()
+    sender.open()
     try:
         yield sender
     finally:

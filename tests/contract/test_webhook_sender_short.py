@@ -98,7 +98,7 @@ async def _sender(
     sender = AsyncioWebhookSender(
         resolver or StaticResolver(()), ca_file=authority.ca_file, dial_overrides=there, **options  # type: ignore[arg-type]
     )  # fmt: skip
-    await sender.start()
+    sender.open()
     return sender
 
 
@@ -240,7 +240,7 @@ async def test_without_authorities_no_receiver_is_blamed_and_a_renewed_file_is_r
     monkeypatch.setattr(trust, "_LOOK_SOON_S", 0.05)
     async with receiving(authority.certified(HOST), answering(OK)) as receiver:
         sender = AsyncioWebhookSender(StaticResolver(()), dial_overrides={HOST: ("127.0.0.1", receiver.port)})
-        await sender.start()
+        sender.open()
         with pytest.raises(SenderFailed) as failure:
             await sender.post(a_post())
         assert failure.value.fault is SenderFault.NO_AUTHORITIES
@@ -260,7 +260,7 @@ async def test_a_renewed_file_of_authorities_is_read_again_and_a_broken_one_is_n
         sender = AsyncioWebhookSender(
             StaticResolver(()), ca_file=str(used), dial_overrides={HOST: ("127.0.0.1", receiver.port)}
         )
-        await sender.start()
+        sender.open()
         assert (await sender.post(a_post())).error == "tls_failed"
         used.write_bytes(_pem(authority))
         assert judge(await sender.post(a_post()))

@@ -23,11 +23,11 @@ SERVED = re.compile(
     r"^<!-- the Python blocks of this page speak to a service: (?P<runner>\S+) runs them -->$", re.MULTILINE
 )
 README_LINES = 150
-# Of a customer's program, of haproxy, of Kubernetes; and one that is misspelt.
+# Of a customer's program, of haproxy, of Kubernetes, of an adapter of others; and one that is misspelt.
 OTHER_VARIABLES = {
     f"{PREFIX}{name}"
     for name in ("API_KEY", "CONFIG_FILE", "HOOK", "PORT_8000_TCP", "SECRET_KEY", "SERVER_1", "SERVER_2")
-}
+} | {f"{PREFIX}ACME_{name}" for name in ("SEATS", "TOKEN", "URL")}
 
 # A fence opens with its language and closes bare; what stands between is not Markdown.
 FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -11,15 +11,11 @@ the title from participants.
 import base64
 import hmac
 import json
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import quote
 from uuid import UUID
 
 from meetcore.domain.meetings import cancellation, meetings, views
-from meetcore.domain.notes.recordings import RecordingFile
-from meetcore.ports.recording_files import ByteRange, FileGone, OpenFile
 from meetcore.ports.video_provider import ProviderRefused
 
 _NAME_BYTES = 15
@@ -122,27 +118,3 @@ class JitsiProvider:
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
         raise ProviderRefused("Jitsi has no host keys")
-
-
-_NONE: tuple[OpenFile, ...] = ()
-
-
-class JitsiRecordingFiles:
-    """A store without files."""
-
-    @property
-    def provider(self) -> str:
-        return "jitsi"
-
-    async def find(
-        self, provider_meeting_id: str, session_ids: Iterable[str] = ()
-    ) -> tuple[RecordingFile, ...]:
-        return ()
-
-    @asynccontextmanager
-    async def open(self, file: RecordingFile, wanted: ByteRange | None = None) -> AsyncIterator[OpenFile]:
-        for opened in _NONE:
-            yield opened
-        raise FileGone("this provider records nothing")
-
-    async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None: ...

@@ -139,7 +139,7 @@ def warn_of_settings(settings: Settings) -> None:
     """Log one line for each setting that is likely to cause problems for customers or operators."""
     for fault in base_url_faults(settings):
         log.warning("setting in doubt", hint=fault)
-    if strange := strange_variables():
+    if strange := strange_variables(settings):
         log.warning(
             "unknown variables", variables=strange, hint="they are no settings of meetcore and change nothing"
         )

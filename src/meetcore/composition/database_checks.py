@@ -17,8 +17,7 @@ from meetcore.adapters.postgres.standby import MOST_LAG_S
 from meetcore.adapters.postgres.webhooks.rows import endpoint_context
 from meetcore.adapters.secrets import AesGcmCipher, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
-from meetcore.composition.doctor import CheckResult, failed, ok, skipped, warning
-from meetcore.ports.figures import MOST_COUNTED
+from meetcore.ports.figures import MOST_COUNTED, CheckResult, failed, ok, skipped, warning
 from meetcore.ports.maintenance import FEW_AHEAD
 from meetcore.ports.runtime import CipherRefused
 from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreSessionRefused, StoreUnavailable

@@ -13,44 +13,32 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
-from attrs import frozen
 
 from meetcore.adapters.secrets import keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused, strange_variables
+from meetcore.adapters.settings.plugins import (
+    MAILERS,
+    PROVIDERS,
+    RATE_COUNTERS,
+    SENDERS,
+    TRANSCRIBERS,
+    WRITERS,
+    Group,
+)
 from meetcore.adapters.tls import redis_options, without_strict
-from meetcore.composition import configuration, gateways, observability, providers
+from meetcore.composition import configuration, gateways, observability, plugins, providers
 from meetcore.composition.outbound import posting_fault
 from meetcore.ports import identity, mails, store, video_provider
-from meetcore.ports.figures import CheckHealth, HealthCheck, HealthStatus
-
-
-@frozen
-class CheckResult:
-    """The result of one check. The message holds no secret, no address and no SQL."""
-
-    status: HealthStatus
-    message: str
-
-
-def ok(message: str) -> CheckResult:
-    """Return a result without a fault."""
-    return CheckResult(HealthStatus.OK, message)
-
-
-def warning(message: str) -> CheckResult:
-    """Return a result that works and should be fixed."""
-    return CheckResult(HealthStatus.WARNING, message)
-
-
-def failed(message: str) -> CheckResult:
-    """Return a failure."""
-    return CheckResult(HealthStatus.FAILED, message)
-
-
-def skipped(message: str) -> CheckResult:
-    """Return a check that could not be made."""
-    return CheckResult(HealthStatus.SKIPPED, message)
-
+from meetcore.ports.figures import (
+    CheckHealth,
+    CheckResult,
+    HealthCheck,
+    HealthStatus,
+    failed,
+    ok,
+    skipped,
+    warning,
+)
 
 DEADLINE_S = 10.0
 """Seconds that one check may take. The checks of the database follow the one that reaches it."""
@@ -88,6 +76,8 @@ def _check_broker(settings: Settings) -> CheckResult:
 
 def _check_rate_store(settings: Settings) -> CheckResult:
     url = str(settings.rate_store_url)
+    if RATE_COUNTERS.is_foreign(settings.counters_name):
+        return _check_foreign(RATE_COUNTERS, settings)
     if not url:
         return ok("none set: the database counts")
     return _ask_all(url, _redis_answers, "MEETCORE_RATE_STORE_URL", "each process counts by itself")
@@ -142,7 +132,16 @@ def _check_provider(settings: Settings) -> CheckResult:
         return failed(str(error))
     if settings.provider == "zoom":
         return asyncio.run(_zoom_lets_us_in(settings))
+    if PROVIDERS.is_foreign(settings.provider):
+        return _check_foreign(PROVIDERS, settings)
     return ok(f"{settings.provider}, which needs no credentials")
+
+
+def _check_foreign(group: Group[Any], settings: Settings) -> CheckResult:
+    try:
+        return ok(asyncio.run(plugins.check_foreign(group, settings)))
+    except SettingsRefused as error:
+        return failed(str(error))
 
 
 async def _zoom_lets_us_in(settings: Settings) -> CheckResult:
@@ -166,41 +165,14 @@ async def _zoom_lets_us_in(settings: Settings) -> CheckResult:
 
 
 def _check_ai(settings: Settings) -> CheckResult:
-    try:
-        settings.require_ai()
-    except SettingsRefused as error:
-        return failed(str(error))
-    if not settings.ai_base_url:
-        from meetcore.adapters import speech
+    chosen: dict[Group[Any], str] = {TRANSCRIBERS: settings.transcriber, WRITERS: settings.writer}
+    results = [_check_foreign(group, settings) for group, name in chosen.items() if group.is_foreign(name)]
+    if settings.ai_base_url or not results:
+        from meetcore.composition.ai_checks import check_endpoint
 
-        own = "this machine transcribes" if speech.can_transcribe() else "nothing transcribes"
-        return ok(f"none set: {own}, and rules write the notes")
-    key = str(settings.ai_api_key)
-    status, body = _get(f"{settings.ai_base_url}/models", {"Authorization": f"Bearer {key}"} if key else {})
-    match status:
-        case 0:
-            return failed("no answer: check MEETCORE_AI_BASE_URL; notes wait until it answers")
-        case 401 | 403:
-            return failed("the key is refused: check MEETCORE_AI_API_KEY; notes wait until then")
-        case 200:
-            return _judge_models(settings, body)
-        case 404 | 405:
-            return warning("answers, and lists no models: whether ours are there shows with the first note")
-        case _:
-            return failed(f"answers with status {status}: check MEETCORE_AI_BASE_URL")
-
-
-def _judge_models(settings: Settings, body: Any) -> CheckResult:
-    listed = body.get("data") if isinstance(body, dict) else None
-    known = {model.get("id") for model in listed or () if isinstance(model, dict)}
-    wanted = {
-        "MEETCORE_AI_TRANSCRIBE_MODEL": settings.ai_transcribe_model,
-        "MEETCORE_AI_WRITE_MODEL": settings.ai_write_model,
-    }
-    lacking = [name for name, model in wanted.items() if model and model not in known]
-    if known and lacking:
-        return warning(f"lets us in, and does not list the model of {' and '.join(lacking)}")
-    return ok("lets us in")
+        results.append(check_endpoint(settings))
+    faults = [each for each in results if each.status is not HealthStatus.OK]
+    return faults[0] if faults else ok("; ".join(each.message for each in results))
 
 
 def _check_gateway(settings: Settings) -> CheckResult:
@@ -217,6 +189,8 @@ def _check_mail(settings: Settings) -> CheckResult:
         return failed(str(error))
     if not is_sent:
         return warning(_NO_MAIL)
+    if MAILERS.is_foreign(settings.mailer_name):
+        return _check_foreign(MAILERS, settings)
     try:
         asyncio.run(providers.smtp_mailer(settings, TIMEOUT_S).check())
     except mails.MailUnavailable as error:
@@ -267,7 +241,7 @@ def _check_traces(settings: Settings) -> CheckResult:
 
 def _check_base_url(settings: Settings) -> CheckResult:
     faults = configuration.base_url_faults(settings)
-    status, _ = _get(f"{settings.base_url}/healthz", {})
+    status, _ = read_json(f"{settings.base_url}/healthz", {})
     if status != 200:
         faults.append(
             "no service answers at MEETCORE_BASE_URL from here: start `meetcore serve`, or check the proxy"
@@ -275,7 +249,7 @@ def _check_base_url(settings: Settings) -> CheckResult:
     return warning("; ".join(faults)) if faults else ok("answers; forms are accepted from its origin")
 
 
-def _get(url: str, headers: dict[str, str]) -> tuple[int, Any]:
+def read_json(url: str, headers: dict[str, str]) -> tuple[int, Any]:
     """Return the status of an answer and its JSON, if any; 0 for no answer."""
     try:
         answer = httpx.get(url, headers=headers, timeout=TIMEOUT_S, trust_env=False, follow_redirects=False)
@@ -288,14 +262,19 @@ def _get(url: str, headers: dict[str, str]) -> tuple[int, Any]:
 
 
 def _check_outbound(settings: Settings) -> CheckResult:
+    if SENDERS.is_foreign(settings.sender):
+        return _check_foreign(SENDERS, settings)
     fault = posting_fault(settings)
     return ok("names are looked up, and TLS is possible") if fault is None else failed(fault)
 
 
-def _check_settings(_: Settings) -> CheckResult:
-    if strange := strange_variables():
+def _check_settings(settings: Settings) -> CheckResult:
+    if strange := strange_variables(settings):
         return warning(f"no settings of meetcore, which change nothing: {', '.join(strange)}")
-    return ok("every MEETCORE_ variable is one")
+    try:
+        return ok(f"every MEETCORE_ variable is one; adapters: {plugins.describe(settings)}")
+    except SettingsRefused as error:
+        return failed(str(error))
 
 
 def _check_secrets(settings: Settings) -> CheckResult:

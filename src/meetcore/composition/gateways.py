@@ -8,24 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
-
-from attrs import frozen
+from typing import TYPE_CHECKING, Protocol
 
 from meetcore.adapters.secrets import derive
 from meetcore.adapters.settings import SettingsRefused
+from meetcore.adapters.settings.plugins import GATEWAYS
 from meetcore.adapters.system import SystemClock
 from meetcore.composition.configuration import GATEWAY_PURPOSE, check_secrets
+from meetcore.composition.plugins import ServiceParts, check_name, context_for, own_settings
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown, PaymentGateway
+from meetcore.ports.plugins import AnyGatewayPlugin, GatewayPlugin
 
 if TYPE_CHECKING:
     from starlette.routing import Route
 
-    from meetcore.adapters.postgres.pool import Pool
+    from meetcore.adapters.sandbox.gateway import SandboxGateway
     from meetcore.adapters.settings import Settings
     from meetcore.composition.application import Application
     from meetcore.domain.payments.packages import PackageCatalogue
     from meetcore.ports.payments import NotificationParser
+    from meetcore.ports.plugins import Context
 
 
 class RemoteGateway(PaymentGateway, Protocol):
@@ -38,46 +40,62 @@ class RemoteGateway(PaymentGateway, Protocol):
         """Close the connections."""
 
 
-@frozen
-class Gateway:
-    """A payment gateway.
-
-    `open` opens it; the stack closes it. `parser` returns the parser of its notifications, where its secret
-    is set. `make` opens one over a network by itself, for a check. Without `currencies` it takes any.
-    """
-
-    open: Callable[[Settings, Pool, tuple[bytes, ...], AsyncExitStack], PaymentGateway]
-    parser: Callable[[Settings], NotificationParser | None]
-    make: Callable[[Settings], RemoteGateway] | None = None
-    currencies: Callable[[], Collection[str]] | None = None
-    package: str = ""
-
-
-def _open_sandbox(
-    settings: Settings, pool: Pool, keys: tuple[bytes, ...], _: AsyncExitStack
-) -> PaymentGateway:
+def _open_sandbox(context: Context[ServiceParts]) -> SandboxGateway:
     from meetcore.adapters.sandbox.gateway import SandboxGateway
     from meetcore.adapters.sandbox.postgres_payments import PostgresSandboxPayments
 
-    # The last of the keys stays longest; a page's address lives for a day.
-    return SandboxGateway(PostgresSandboxPayments(pool), settings.base_url, derive(keys[-1], GATEWAY_PURPOSE))
+    pool = context.settings.pool
+    assert pool is not None
+    return SandboxGateway(PostgresSandboxPayments(pool), context.base_url, _sandbox_key(context.settings))
 
 
-def _sandbox_parser(settings: Settings) -> NotificationParser:
+def _sandbox_parser(parts: ServiceParts) -> NotificationParser:
     from meetcore.adapters.sandbox.gateway import sandbox_notifications
 
-    return sandbox_notifications(derive(check_secrets(settings)[-1], GATEWAY_PURPOSE))
+    return sandbox_notifications(_sandbox_key(parts))
 
 
-def _remote(make: Callable[[Settings], RemoteGateway], **more: Any) -> Gateway:
-    """Return the entry of a gateway over a network."""
+def _sandbox_key(parts: ServiceParts) -> bytes:
+    # The last of the keys stays longest; a page's address lives for a day.
+    return derive(parts.keys[-1], GATEWAY_PURPOSE)
 
-    def open_it(settings: Settings, _: Pool, __: tuple[bytes, ...], stack: AsyncExitStack) -> PaymentGateway:
-        gateway = make(settings)
-        stack.push_async_callback(gateway.aclose)
+
+async def _check_sandbox(_: Context[ServiceParts]) -> str:
+    return "sandbox, which moves no money"
+
+
+def _remote(
+    make: Callable[[Settings], RemoteGateway],
+    parse: Callable[[Settings], NotificationParser],
+    currencies: Callable[[], Collection[str]] | None = None,
+) -> AnyGatewayPlugin:
+    """Return the plugin of a gateway over a network."""
+
+    def open_it(context: Context[ServiceParts]) -> PaymentGateway:
+        gateway = make(context.settings.settings)
+        context.stack.push_async_callback(gateway.aclose)
         return gateway
 
-    return Gateway(open_it, make=make, **more)
+    async def check(context: Context[ServiceParts]) -> str:
+        gateway = make(context.settings.settings)
+        context.stack.push_async_callback(gateway.aclose)
+        return await _check_remote(gateway)
+
+    return GatewayPlugin(open_it, ServiceParts, check, lambda parts: parse(parts.settings), currencies)
+
+
+async def _check_remote(gateway: RemoteGateway) -> str:
+    try:
+        await gateway.check()
+    except GatewayRefused as error:
+        raise SettingsRefused(
+            f"the key is refused ({error}): check MEETCORE_GATEWAY_SECRET, its permissions, and that "
+            "MEETCORE_GATEWAY_URL is of the same environment"
+        ) from error
+    except GatewayUnknown as error:
+        raise SettingsRefused(f"no answer ({error}): check MEETCORE_GATEWAY_URL; payments wait") from error
+    path = f"/payment-events/{gateway.name}"
+    return f"lets us in; its notifications have to go to MEETCORE_BASE_URL{path}"
 
 
 def _make_midtrans(settings: Settings) -> RemoteGateway:
@@ -129,16 +147,14 @@ def _stripe_parser(settings: Settings) -> NotificationParser:
     return stripe_notifications(str(settings.gateway_webhook_secret))
 
 
-GATEWAYS = {
-    "sandbox": Gateway(_open_sandbox, _sandbox_parser),
-    "midtrans": _remote(_make_midtrans, parser=_midtrans_parser, currencies=_midtrans_currencies),
-    "xendit": _remote(_make_xendit, parser=_xendit_parser, currencies=_xendit_currencies),
-    "stripe": _remote(_make_stripe, parser=_stripe_parser, package="stripe"),
-}
+SANDBOX = GatewayPlugin(_open_sandbox, ServiceParts, _check_sandbox, parser=_sandbox_parser)
+MIDTRANS = _remote(_make_midtrans, _midtrans_parser, _midtrans_currencies)
+XENDIT = _remote(_make_xendit, _xendit_parser, _xendit_currencies)
+STRIPE = _remote(_make_stripe, _stripe_parser)
 
 
-def find_gateway(settings: Settings) -> Gateway | None:
-    """Return the entry of the gateway that the settings name, if any.
+def find_gateway(settings: Settings) -> AnyGatewayPlugin | None:
+    """Return the plugin of the gateway that the settings name, if any.
 
     Raises `SettingsRefused` where a setting or a package is missing, or a currency is sold that it does not
     take.
@@ -146,11 +162,9 @@ def find_gateway(settings: Settings) -> Gateway | None:
     if settings.gateway == "none":
         return None
     settings.require_gateway()
-    gateway = GATEWAYS[settings.gateway]
-    if gateway.package and find_spec(gateway.package) is None:
-        raise SettingsRefused(
-            f"MEETCORE_GATEWAY is {settings.gateway}, which needs: pip install 'meetcore[payments]'"
-        )
+    if settings.gateway == "stripe" and find_spec("stripe") is None:
+        raise SettingsRefused("MEETCORE_GATEWAY is stripe, which needs: pip install 'meetcore[payments]'")
+    gateway = GATEWAYS.load(settings.gateway)
     if gateway.currencies is not None:
         taken = gateway.currencies()
         if foreign := sorted(_currencies_sold(settings.packages).difference(taken)):
@@ -174,37 +188,30 @@ async def check_gateway(settings: Settings) -> str:
     gateway = find_gateway(settings)
     if gateway is None:
         return "none set: operators sell credits"
-    if gateway.make is None:
-        return f"{settings.gateway}, which moves no money"
-    remote = gateway.make(settings)
-    try:
-        await remote.check()
-    except GatewayRefused as error:
-        raise SettingsRefused(
-            f"the key is refused ({error}): check MEETCORE_GATEWAY_SECRET, its permissions, and that "
-            "MEETCORE_GATEWAY_URL is of the same environment"
-        ) from error
-    except GatewayUnknown as error:
-        raise SettingsRefused(f"no answer ({error}): check MEETCORE_GATEWAY_URL; payments wait") from error
-    finally:
-        await remote.aclose()
-    path = f"/payment-events/{settings.gateway}"
-    return f"lets us in; its notifications have to go to MEETCORE_BASE_URL{path}"
+    if gateway.check is None:
+        return f"{settings.gateway}, which has no check"
+    async with AsyncExitStack() as stack:
+        return await gateway.check(context_for(gateway, ServiceParts(settings), stack))
 
 
-def open_gateway(
-    settings: Settings, pool: Pool, keys: tuple[bytes, ...], stack: AsyncExitStack
-) -> PaymentGateway | None:
+def open_gateway(parts: ServiceParts, stack: AsyncExitStack) -> PaymentGateway | None:
     """Open the gateway that the settings name, if any; raises what `find_gateway` does."""
-    gateway = find_gateway(settings)
-    return None if gateway is None else gateway.open(settings, pool, keys, stack)
+    plugin = find_gateway(parts.settings)
+    if plugin is None:
+        return None
+    gateway = plugin.open(context_for(plugin, parts, stack))
+    check_name(GATEWAYS, parts.settings.gateway, gateway.name)
+    return gateway
 
 
-def notification_parsers(settings: Settings) -> dict[str, NotificationParser]:
-    """Return the parser of the gateway that the settings name, by its name; none without one."""
+def notification_parsers(settings: Settings, name: str = "") -> dict[str, NotificationParser]:
+    """Return the parser of the gateway that the settings name, by its `name`; none without one."""
     gateway = find_gateway(settings)
-    parser = None if gateway is None else gateway.parser(settings)
-    return {} if parser is None else {settings.gateway: parser}
+    if gateway is None or gateway.parser is None:
+        return {}
+    parts = ServiceParts(settings, check_secrets(settings) if settings.gateway == "sandbox" else ())
+    parser = gateway.parser(own_settings(gateway, parts))
+    return {} if parser is None else {name or settings.gateway: parser}
 
 
 def gateway_pages(application: Application) -> Sequence[Route]:

@@ -26,8 +26,10 @@ from meetcore.composition.application import Application, NotePorts, Part, Ports
 from meetcore.composition.configuration import check_secrets, policy_of
 from meetcore.composition.gateways import open_gateway
 from meetcore.composition.observability import LOGGED, open_tracing, process_metrics, sample_pool
+from meetcore.composition.plugins import OwnPorts, ServiceParts, open_counters, open_sender
 from meetcore.composition.providers import can_make_notes, mail_ports, open_ai, open_provider, sends_mails
 from meetcore.ports.observability import NO_METRICS
+from meetcore.ports.recording_files import NoRecordingFiles
 from meetcore.ports.requests import RateStoreUnavailable
 
 if TYPE_CHECKING:
@@ -37,9 +39,10 @@ if TYPE_CHECKING:
     from meetcore.ports.maintenance import Partitions
     from meetcore.ports.observability import Metrics, Tracing
     from meetcore.ports.queries import Lists
-    from meetcore.ports.requests import RateCounters
+    from meetcore.ports.recording_files import RecordingFiles
     from meetcore.ports.runtime import Cipher, DocumentPrinter
-    from meetcore.ports.webhook_sender import Resolver, WebhookSender
+    from meetcore.ports.video_provider import VideoProvider
+    from meetcore.ports.webhook_sender import Resolver
 
 NOTIFICATION_SPACING_S = 0.02
 RATE_WINDOWS_KEPT_S = 600
@@ -78,26 +81,36 @@ async def open_application(
     network: Network | None = None,
     parts: Collection[Part] = (),
     origin: ActionOrigin | None = None,
+    own: OwnPorts | None = None,
 ) -> AsyncIterator[Application]:
     """Build the application, with `origin` as of `application.build`, on the ports of `open_ports`."""
-    mailer = None if network is None else network.mailer
+    mailer = _mailer(network, own or OwnPorts())
     policy = evolve(policy_of(settings), sends_mails=sends_mails(settings, mailer))
-    async with open_ports(settings, network, parts) as ports:
+    if own is not None and own.note_writer is not None:
+        policy = evolve(policy, note_writer=own.note_writer.name)
+    async with open_ports(settings, network, parts, own) as ports:
         yield build(ports, policy, LOGGED, origin)
+
+
+def _mailer(network: Network | None, own: OwnPorts) -> Mailer | None:
+    return own.mailer or (None if network is None else network.mailer)
 
 
 @asynccontextmanager
 async def open_ports(
-    settings: Settings, network: Network | None = None, parts: Collection[Part] = ()
+    settings: Settings,
+    network: Network | None = None,
+    parts: Collection[Part] = (),
+    own: OwnPorts | None = None,
 ) -> AsyncIterator[Ports]:
-    """Open the ports of one process for parts of the work, on the system's network or another; close them.
+    """Open the ports of one process for parts of the work, but for its `own`, on a network; close them.
 
     A process starts without a reachable database: it answers 503 meanwhile. Raises `SettingsRefused` where
-    the database, the secrets key or a setting of the provider is missing or malformed.
+    the database, the secrets key or a setting of an adapter is missing or malformed.
     """
     keys = check_secrets(settings)
     cipher = AesGcmCipher(keys)
-    made = _at_once if parts else _on_demand
+    made, own = _at_once if parts else _on_demand, own or OwnPorts()
     async with AsyncExitStack() as stack:
         metrics = process_metrics()
         tracing = await stack.enter_async_context(open_tracing(settings, role_of(parts)))
@@ -106,8 +119,10 @@ async def open_ports(
             cache(partial(_Postgres, pool, cipher)),
             cache(partial(_Queue, settings, stack, metrics)),
         )
-        opened = cache(partial(open_provider, settings, pool, keys, tracing, stack))
         there = cache(lambda: network or Network())
+        service = ServiceParts(settings, keys, pool)
+        opened = cache(partial(_open_provider, own, service, stack, tracing))
+        has_gateway = own.gateway is not None or settings.gateway != "none"
         store = PostgresStore(pool, cipher)
         ports = Ports(
             SystemClock(), SystemEntropy(), store, made(lambda: postgres().queries),
@@ -117,7 +132,7 @@ async def open_ports(
             made(lambda: queue().notifier), made(lambda: queue().notes_notifier),
             made(lambda: there().resolver), made(lambda: _printer(settings)),
             made(lambda: opened()[0]), made(lambda: opened()[1]),
-            None if settings.gateway == "none" else made(lambda: open_gateway(settings, pool, keys, stack)),
+            made(lambda: own.gateway or open_gateway(service, stack)) if has_gateway else None,
             listen=lambda on_notify, threads: _listening(queue(), on_notify, threads),
             metrics=metrics, tracing=tracing,
             lists=await stack.enter_async_context(_open_lists(settings, pool, cipher, metrics, parts)),
@@ -132,19 +147,20 @@ async def open_ports(
             from meetcore.composition.providers import open_identities, passkey_verifier
 
             members, operators = await stack.enter_async_context(open_identities(settings))
+            shared = own.counters or open_counters(service, stack, tracing)
             ports = evolve(
-                ports, counters=_open_counters(stack, settings, pool, metrics), identities=members,
-                console_identities=operators, passkeys=passkey_verifier(settings.base_url),
+                ports, counters=FallbackRateCounters(shared, InProcessRateCounters(), log, metrics=metrics),
+                identities=members, console_identities=operators,
+                passkeys=passkey_verifier(settings.base_url),
                 check_health=health_checks(settings, has_inbox=there().mailer is not None),
             )  # fmt: skip
         if Part.WEBHOOKS in parts:
-            sender = await _open_sender(stack, settings, there())
-            ports = evolve(ports, sender=sender, mails=mail_ports(settings, there().mailer))
+            outbound = evolve(service, resolver=there().resolver, dial_overrides=there().dial_overrides)
+            sender = own.sender or open_sender(outbound, stack, tracing)
+            ports = evolve(ports, sender=sender, mails=mail_ports(service, stack, _mailer(network, own)))
         if Part.NOTES in parts:
-            own = None
-            if can_make_notes():
-                own = await stack.enter_async_context(_open_notes(settings, tracing))
-            ports = evolve(ports, notes=own, lacks_notes=own is None)
+            notes = _open_notes(own, service, stack, tracing) if can_make_notes() else None
+            ports = evolve(ports, notes=notes, lacks_notes=notes is None)
         yield ports
 
 
@@ -305,46 +321,24 @@ def _partitions(settings: Settings) -> Partitions:
     return PostgresPartitions(settings.direct_database or settings.require_database())
 
 
-def _open_counters(stack: AsyncExitStack, settings: Settings, pool: Pool, metrics: Metrics) -> RateCounters:
-    """Open the configured rate store, with memory as its fallback."""
-    from meetcore.adapters.postgres.requests.rate_counters import PostgresRateCounters
-
-    shared: RateCounters = PostgresRateCounters(pool)
-    if url := str(settings.rate_store_url):
-        from meetcore.adapters.redis import RedisRateCounters  # an extra
-
-        shared = redis = RedisRateCounters(url)
-        stack.push_async_callback(redis.aclose)
-    return FallbackRateCounters(shared, InProcessRateCounters(), log, metrics=metrics)
+def _open_provider(
+    own: OwnPorts, service: ServiceParts, stack: AsyncExitStack, tracing: Tracing
+) -> tuple[VideoProvider, RecordingFiles]:
+    if own.provider is None:
+        return open_provider(service, stack, tracing)
+    return own.provider, own.files or NoRecordingFiles(own.provider.abilities.name)
 
 
-async def _open_sender(stack: AsyncExitStack, settings: Settings, network: Network) -> WebhookSender:
-    from meetcore.adapters.webhook_sender import AsyncioWebhookSender
-
-    sender = AsyncioWebhookSender(
-        network.resolver,
-        settings.allowed_networks,
-        denied_networks=settings.denied_networks,
-        ca_file=settings.ca_file or None,
-        dial_overrides=network.dial_overrides,
-        # As many as the delivery worker keeps in flight: posts to hanging receivers must not delay others.
-        max_connections=settings.webhook_posts_in_flight,
-    )
-    await sender.start()
-    stack.push_async_callback(sender.close)
-    return sender
-
-
-@asynccontextmanager
-async def _open_notes(settings: Settings, tracing: Tracing) -> AsyncIterator[NotePorts]:
+def _open_notes(own: OwnPorts, service: ServiceParts, stack: AsyncExitStack, tracing: Tracing) -> NotePorts:
     from meetcore.adapters.media import AvAudioEditor
     from meetcore.adapters.public_holidays import HolidaysCalendar
 
+    settings = service.settings
     editor = AvAudioEditor(
         settings.scratch_directory or None, processors=cores(), share=settings.media_cpu_percent / 100 or None
     )
-    async with open_ai(settings, tracing) as (transcriber, note_writer):
-        yield NotePorts(editor, transcriber, note_writer, HolidaysCalendar())
+    transcriber, note_writer = open_ai(service, stack, tracing, own)
+    return NotePorts(editor, transcriber, note_writer, HolidaysCalendar())
 
 
 @asynccontextmanager

@@ -33,7 +33,7 @@ def posting_fault(settings: Settings) -> str | None:
     context = client_context(settings.ca_file or None)
     if not holds_authorities(context, ssl.get_default_verify_paths().capath):
         return "there are no certificate authorities: install ca-certificates, or set MEETCORE_CA_FILE"
-    variable, name = _SERVERS[settings.provider]
+    variable, name = _SERVERS.get(settings.provider, _SERVERS["sandbox"])
     place = urlsplit(str(getattr(settings, name)))
     if place.scheme != "https" or place.hostname is None:
         return None

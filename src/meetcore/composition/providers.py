@@ -6,7 +6,7 @@ settings name a model; the rest is done on this machine. The note worker limits 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -14,24 +14,26 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import structlog
-from attrs import frozen
 
 from meetcore.adapters.settings import Settings, SettingsRefused
-from meetcore.adapters.system import SystemClock
+from meetcore.adapters.settings.plugins import MAILERS, PROVIDERS, TRANSCRIBERS, WRITERS
 from meetcore.composition.application import MailPorts
 from meetcore.composition.configuration import INSTALL_NOTES, ROOM_PURPOSES, room_secret
+from meetcore.composition.plugins import OwnPorts, ServiceParts, check_name, context_for, own_settings
 from meetcore.domain.members.sign_in import SignUpMode
-from meetcore.domain.notes.notes import BY_RULES
 from meetcore.ports.observability import NO_TRACING
+from meetcore.ports.plugins import Plugin, ProviderPlugin
+from meetcore.ports.recording_files import NoRecordingFiles
 
 if TYPE_CHECKING:
     from starlette.routing import Route
 
+    from meetcore.adapters.jitsi import JitsiProvider
     from meetcore.adapters.oidc import OidcClient
     from meetcore.adapters.openai import AiAccess
-    from meetcore.adapters.postgres.pool import Pool
+    from meetcore.adapters.sandbox import SandboxProvider
     from meetcore.adapters.smtp import SmtpMailer
-    from meetcore.adapters.zoom import ZoomAccess
+    from meetcore.adapters.zoom import ZoomAccess, ZoomProvider
     from meetcore.composition.application import Application, OpenVerifier
     from meetcore.domain.meetings.meetings import Meeting
     from meetcore.domain.meetings.provider_events import ProviderEvent
@@ -39,87 +41,45 @@ if TYPE_CHECKING:
     from meetcore.ports.identity import IdentityProvider, PasskeyVerifier
     from meetcore.ports.mails import Mailer
     from meetcore.ports.observability import Tracing
+    from meetcore.ports.plugins import Context
     from meetcore.ports.recording_files import RecordingFiles
     from meetcore.ports.video_provider import VideoProvider, WebhookParser
-
-    Opened = tuple[VideoProvider, RecordingFiles]
 
 _MAIL_PACKAGES = ("aiosmtplib", "babel", "jinja2")
 
 log = structlog.get_logger("meetcore")
 
 
-def _has_no_webhooks(settings: Settings) -> WebhookParser | None:
-    return None
-
-
-def _has_no_pages(application: Application) -> Sequence[Route]:
-    return ()
-
-
-@frozen
-class Provider:
-    """A video provider.
-
-    `open` opens it with the files of its recordings, which the stack closes; from the last of the keys follow
-    room addresses, which have to stay. `webhook_parser` returns its parser, where its signing secret is set,
-    and `pages` the routes of its pages on this service.
-    """
-
-    open: Callable[[Settings, Pool, tuple[bytes, ...], Tracing, AsyncExitStack], Opened]
-    webhook_parser: Callable[[Settings], WebhookParser | None] = _has_no_webhooks
-    pages: Callable[[Application], Sequence[Route]] = _has_no_pages
-
-
-def _open_sandbox(
-    settings: Settings, pool: Pool, keys: tuple[bytes, ...], _: Tracing, __: AsyncExitStack
-) -> Opened:
-    from meetcore.adapters.sandbox import SandboxProvider, SandboxRecordingFiles
+def _open_sandbox(context: Context[ServiceParts]) -> SandboxProvider:
+    from meetcore.adapters.sandbox import SandboxProvider
     from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 
-    state = PostgresSandboxState(pool)
-    provider = SandboxProvider(
-        settings.base_url, state, room_secret(settings, keys, ROOM_PURPOSES["sandbox"])
-    )
-    return provider, SandboxRecordingFiles(state)
+    parts = context.settings
+    assert parts.pool is not None
+    key = room_secret(parts.settings, parts.keys, ROOM_PURPOSES["sandbox"])
+    return SandboxProvider(context.base_url, PostgresSandboxState(parts.pool), key)
 
 
-def _sandbox_pages(application: Application) -> Sequence[Route]:
-    from meetcore.adapters.sandbox import SandboxProvider
-    from meetcore.adapters.sandbox.pages import sandbox_routes
+def _sandbox_files(provider: SandboxProvider) -> RecordingFiles:
+    from meetcore.adapters.sandbox import SandboxRecordingFiles
 
-    provider, now = application.ports.provider, application.runtime.now
-    assert isinstance(provider, SandboxProvider)
-    name = provider.abilities.name
-
-    async def on_event(event: ProviderEvent) -> None:
-        await application.meetings.track(event, now())
-
-    async def lookup(provider_meeting_id: str) -> Meeting | None:
-        return await application.ports.queries.find_at_provider(name, provider_meeting_id)
-
-    return sandbox_routes(provider, lookup, on_event, now=now, empty_for=application.meetings.track.empty_for)
+    return SandboxRecordingFiles(provider.state)
 
 
-def _open_jitsi(
-    settings: Settings, pool: Pool, keys: tuple[bytes, ...], _: Tracing, __: AsyncExitStack
-) -> Opened:
-    from meetcore.adapters.jitsi import JitsiProvider, JitsiRecordingFiles
+def _open_jitsi(context: Context[ServiceParts]) -> JitsiProvider:
+    from meetcore.adapters.jitsi import JitsiProvider
 
-    return (
-        JitsiProvider(settings.jitsi_url, room_secret(settings, keys, ROOM_PURPOSES["jitsi"])),
-        JitsiRecordingFiles(),
-    )
+    settings, keys = context.settings.settings, context.settings.keys
+    return JitsiProvider(settings.jitsi_url, room_secret(settings, keys, ROOM_PURPOSES["jitsi"]))
 
 
-def _open_zoom(
-    settings: Settings, pool: Pool, keys: tuple[bytes, ...], tracing: Tracing, stack: AsyncExitStack
-) -> Opened:
+def _open_zoom(context: Context[ServiceParts]) -> ZoomProvider:
     from meetcore.adapters.zoom import ZoomProvider
 
-    provider = ZoomProvider(zoom_access(settings), log, now=SystemClock().now, tracing=tracing)
-    stack.push_async_callback(provider.aclose)
-    return provider, provider.files
+    access = zoom_access(context.settings.settings)
+    provider = ZoomProvider(access, context.log, now=context.now, tracing=context.tracing)
+    context.stack.push_async_callback(provider.aclose)
+    return provider
 
 
 def zoom_access(settings: Settings) -> ZoomAccess:
@@ -137,8 +97,8 @@ def zoom_access(settings: Settings) -> ZoomAccess:
     )
 
 
-def _zoom_webhook_parser(settings: Settings) -> WebhookParser | None:
-    secret = str(settings.zoom_webhook_token)
+def _zoom_webhook_parser(parts: ServiceParts) -> WebhookParser | None:
+    secret = str(parts.settings.zoom_webhook_token)
     if not secret:
         return None
     from meetcore.adapters.zoom.events import zoom_webhook_parser
@@ -146,60 +106,101 @@ def _zoom_webhook_parser(settings: Settings) -> WebhookParser | None:
     return zoom_webhook_parser(secret)
 
 
-PROVIDERS = {
-    "sandbox": Provider(_open_sandbox, pages=_sandbox_pages),
-    "jitsi": Provider(_open_jitsi),
-    "zoom": Provider(_open_zoom, _zoom_webhook_parser),
-}
+SANDBOX = ProviderPlugin(_open_sandbox, ServiceParts, files=_sandbox_files)
+JITSI = ProviderPlugin(_open_jitsi, ServiceParts)
+ZOOM = ProviderPlugin(
+    _open_zoom, ServiceParts, files=lambda provider: provider.files, webhook_parser=_zoom_webhook_parser
+)
 
 
 def open_provider(
-    settings: Settings, pool: Pool, keys: tuple[bytes, ...], tracing: Tracing, stack: AsyncExitStack
-) -> Opened:
-    """Open the provider that the settings name; raises `SettingsRefused` where a setting of it is missing."""
-    settings.require_provider()
-    if settings.provider not in PROVIDERS:
-        raise SettingsRefused(f"MEETCORE_PROVIDER names one that is not built in: {settings.provider}")
-    return PROVIDERS[settings.provider].open(settings, pool, keys, tracing, stack)
+    parts: ServiceParts, stack: AsyncExitStack, tracing: Tracing = NO_TRACING
+) -> tuple[VideoProvider, RecordingFiles]:
+    """Open the provider that the settings name, and the files of its recordings, which the stack closes.
 
-
-def webhook_parsers(settings: Settings) -> dict[str, WebhookParser]:
-    """Return the webhook parsers, by the provider's name.
-
-    A provider's webhooks are accepted if its signing secret is set, also when another provider is chosen now:
-    meetings of an earlier provider end, too.
+    Raises `SettingsRefused` where a setting of it is missing.
     """
-    parsers = {name: each.webhook_parser(settings) for name, each in PROVIDERS.items()}
-    return {name: parser for name, parser in parsers.items() if parser is not None}
+    name = parts.settings.provider
+    parts.settings.require_provider()
+    plugin = PROVIDERS.load(name)
+    provider: VideoProvider = plugin.open(context_for(plugin, parts, stack, tracing))
+    own = provider.abilities.name
+    check_name(PROVIDERS, name, own)
+    return provider, NoRecordingFiles(own) if plugin.files is None else plugin.files(provider)
+
+
+def webhook_parsers(settings: Settings, name: str = "") -> dict[str, WebhookParser]:
+    """Return the webhook parsers, by the provider's name; `name` is that of the provider that is open.
+
+    A provider's webhooks are accepted if its signing secret is set, for ours also when another provider is
+    chosen now: meetings of an earlier provider end, too.
+    """
+    parts, chosen = ServiceParts(settings), settings.provider
+    names = {own: own for own in PROVIDERS.own_names()} | {chosen: name or chosen}
+    found = {}
+    for registered, own in names.items():
+        plugin = PROVIDERS.load(registered)
+        if plugin.webhook_parser and (parser := plugin.webhook_parser(own_settings(plugin, parts))):
+            found[own] = parser
+    return found
 
 
 def provider_pages(application: Application) -> Sequence[Route]:
-    """Return the routes of the pages that the chosen provider shows on this service."""
-    return PROVIDERS[application.ports.provider.abilities.name].pages(application)
+    """Return the pages on which meetings of the sandbox are held; of other providers there are none here."""
+    provider, now = application.ports.provider, application.runtime.now
+    name = provider.abilities.name
+    if name != "sandbox":
+        return ()
+    from meetcore.adapters.sandbox import SandboxProvider
+    from meetcore.adapters.sandbox.pages import sandbox_routes
+
+    assert isinstance(provider, SandboxProvider)
+
+    async def on_event(event: ProviderEvent) -> None:
+        await application.meetings.track(event, now())
+
+    async def lookup(provider_meeting_id: str) -> Meeting | None:
+        return await application.ports.queries.find_at_provider(name, provider_meeting_id)
+
+    return sandbox_routes(provider, lookup, on_event, now=now, empty_for=application.meetings.track.empty_for)
 
 
-@asynccontextmanager
-async def open_ai(
-    settings: Settings, tracing: Tracing = NO_TRACING
-) -> AsyncIterator[tuple[Transcriber | None, NoteWriter]]:
-    """Open the transcriber, if any, and the note writer that the settings name; raises `SettingsRefused`."""
-    settings.require_ai()
-    async with AsyncExitStack() as stack:
-        yield _transcriber(settings, tracing, stack), _note_writer(settings, tracing, stack)
+def open_ai(
+    parts: ServiceParts, stack: AsyncExitStack, tracing: Tracing = NO_TRACING, own: OwnPorts | None = None
+) -> tuple[Transcriber | None, NoteWriter]:
+    """Open the transcriber, if any, and the note writer that the settings name, unless they are `own`.
+
+    Raises `SettingsRefused`.
+    """
+    parts.settings.require_ai()
+    own = own or OwnPorts()
+    transcriber, note_writer = own.transcriber, own.note_writer
+    if transcriber is None:
+        transcribes = TRANSCRIBERS.load(parts.settings.transcriber_name)
+        transcriber = transcribes.open(context_for(transcribes, parts, stack, tracing))
+    if note_writer is None:
+        writes = WRITERS.load(parts.settings.writer_name)
+        note_writer = writes.open(context_for(writes, parts, stack, tracing))
+    return transcriber, note_writer
 
 
-def _transcriber(settings: Settings, tracing: Tracing, stack: AsyncExitStack) -> Transcriber | None:
+def _open_ai_transcriber(context: Context[ServiceParts]) -> Transcriber:
+    from meetcore.adapters.openai import OpenAiTranscriber
+
+    access = ai_access(context.settings.settings)
+    transcriber = OpenAiTranscriber(access, context.log, context.now, context.tracing)
+    context.stack.push_async_callback(transcriber.aclose)
+    return transcriber
+
+
+def _open_local_transcriber(context: Context[ServiceParts]) -> Transcriber | None:
     """Return a transcriber, or log the effect on notes; the sandbox, which writes transcripts, needs none."""
-    from meetcore.adapters import openai, speech
+    from meetcore.adapters import speech
 
-    if settings.ai_base_url and settings.ai_transcribe_model:
-        transcriber = openai.OpenAiTranscriber(ai_access(settings), log, SystemClock().now, tracing)
-        stack.push_async_callback(transcriber.aclose)
-        return transcriber
     if speech.can_transcribe():
         return speech.LocalTranscriber()
-    if settings.provider != "sandbox":
-        log.warning(
+    if context.settings.settings.provider != "sandbox":
+        context.log.warning(
             "no_transcriber",
             effect="notes are made only of recordings that the video provider wrote a transcript of",
             hint="set MEETCORE_AI_BASE_URL, or install meetcore[speech] for meetings in English",
@@ -207,16 +208,25 @@ def _transcriber(settings: Settings, tracing: Tracing, stack: AsyncExitStack) ->
     return None
 
 
-def _note_writer(settings: Settings, tracing: Tracing, stack: AsyncExitStack) -> NoteWriter:
-    if settings.note_writer != BY_RULES:
-        from meetcore.adapters.openai import OpenAiNoteWriter
+def _open_ai_writer(context: Context[ServiceParts]) -> NoteWriter:
+    from meetcore.adapters.openai import OpenAiNoteWriter
 
-        note_writer = OpenAiNoteWriter(ai_access(settings), log, SystemClock().now, tracing)
-        stack.push_async_callback(note_writer.aclose)
-        return note_writer
+    access = ai_access(context.settings.settings)
+    note_writer = OpenAiNoteWriter(access, context.log, context.now, context.tracing)
+    context.stack.push_async_callback(note_writer.aclose)
+    return note_writer
+
+
+def _open_rules(_: Context[ServiceParts]) -> NoteWriter:
     from meetcore.adapters.local_notes import LocalNoteWriter
 
     return LocalNoteWriter()
+
+
+OPENAI_TRANSCRIBER = Plugin(_open_ai_transcriber, ServiceParts)
+LOCAL_TRANSCRIBER = Plugin(_open_local_transcriber, ServiceParts)
+OPENAI_WRITER = Plugin(_open_ai_writer, ServiceParts)
+RULES = Plugin(_open_rules, ServiceParts)
 
 
 def ai_access(settings: Settings) -> AiAccess:
@@ -262,22 +272,34 @@ def sends_mails(settings: Settings, mailer: Mailer | None = None) -> bool:
     """
     settings.require_mail()
     has_packages = all(find_spec(name) is not None for name in _MAIL_PACKAGES)
-    if str(settings.smtp_url) and not has_packages:
-        raise SettingsRefused("MEETCORE_SMTP_URL is set, which needs: pip install 'meetcore[server,web]'")
-    is_on = has_packages and (mailer is not None or bool(str(settings.smtp_url)))
+    if settings.mailer_name and not has_packages:
+        variable = MAILERS.variable if settings.mailer else "MEETCORE_SMTP_URL"
+        raise SettingsRefused(f"{variable} is set, which needs: pip install 'meetcore[server,web]'")
+    is_on = has_packages and (mailer is not None or bool(settings.mailer_name))
     if settings.sign_up != SignUpMode.CLOSED and not is_on:
         raise SettingsRefused(f"MEETCORE_SIGN_UP is {settings.sign_up}, which needs MEETCORE_SMTP_URL too")
     return is_on
 
 
-def mail_ports(settings: Settings, mailer: Mailer | None = None) -> MailPorts | None:
-    """Return the ports for mails, if `sends_mails`. A `mailer` takes them instead of the mail server."""
+def mail_ports(parts: ServiceParts, stack: AsyncExitStack, mailer: Mailer | None = None) -> MailPorts | None:
+    """Return the ports for mails, if `sends_mails`. A `mailer` takes them instead of the named one."""
+    settings = parts.settings
     if not sends_mails(settings, mailer):
         return None
     from meetcore.adapters.mail_texts import TemplateMailTexts
 
     texts = TemplateMailTexts(urlsplit(settings.base_url).netloc)
-    return MailPorts(smtp_mailer(settings) if mailer is None else mailer, texts)
+    if mailer is None:
+        plugin = MAILERS.load(settings.mailer_name)
+        mailer = plugin.open(context_for(plugin, parts, stack))
+    return MailPorts(mailer, texts)
+
+
+def _open_smtp(context: Context[ServiceParts]) -> Mailer:
+    return smtp_mailer(context.settings.settings)
+
+
+SMTP = Plugin(_open_smtp, ServiceParts)
 
 
 def smtp_mailer(settings: Settings, timeout_s: float | None = None) -> SmtpMailer:

@@ -155,6 +155,34 @@ class HealthStatus(StrEnum):
 
 
 @frozen
+class CheckResult:
+    """The result of one check. The message holds no secret, no SQL, and no address but those of others."""
+
+    status: HealthStatus
+    message: str
+
+
+def ok(message: str) -> CheckResult:
+    """Return a result without a fault."""
+    return CheckResult(HealthStatus.OK, message)
+
+
+def warning(message: str) -> CheckResult:
+    """Return a result that works and should be fixed."""
+    return CheckResult(HealthStatus.WARNING, message)
+
+
+def failed(message: str) -> CheckResult:
+    """Return a failure."""
+    return CheckResult(HealthStatus.FAILED, message)
+
+
+def skipped(message: str) -> CheckResult:
+    """Return a check that could not be made."""
+    return CheckResult(HealthStatus.SKIPPED, message)
+
+
+@frozen
 class HealthCheck:
     """A check and its result. The message says what to do, without secrets and addresses."""
 

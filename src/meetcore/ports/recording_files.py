@@ -1,7 +1,7 @@
 """The files of recordings at the provider that made them."""
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from attrs import frozen
@@ -72,3 +72,26 @@ class RecordingFiles(Protocol):
 
         After `FilesUnavailable` it may still be there.
         """
+
+
+_NONE: tuple[OpenFile, ...] = ()
+
+
+@frozen
+class NoRecordingFiles:
+    """The files of a provider that records nothing."""
+
+    provider: str
+
+    async def find(
+        self, provider_meeting_id: str, session_ids: Iterable[str] = ()
+    ) -> tuple[RecordingFile, ...]:
+        return ()
+
+    @asynccontextmanager
+    async def open(self, file: RecordingFile, wanted: ByteRange | None = None) -> AsyncIterator[OpenFile]:
+        for opened in _NONE:
+            yield opened
+        raise FileGone("this provider records nothing")
+
+    async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None: ...

@@ -1,6 +1,7 @@
 """The transcriber and the note writer, by the settings."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from meetcore.adapters.local_notes import LocalNoteWriter
 from meetcore.adapters.openai import OpenAiNoteWriter, OpenAiTranscriber
 from meetcore.adapters.settings import SecretStr, Settings, SettingsRefused, load_settings
 from meetcore.adapters.speech import LocalTranscriber
+from meetcore.composition.plugins import ServiceParts
 from meetcore.composition.providers import open_ai
 from meetcore.domain.notes.notes import Language
+from meetcore.ports.ai import NoteWriter, Transcriber
 from meetcore.testing.ai_server import ai_stand_in
 from meetcore.testing.contracts.notes import MEETINGS
 
@@ -23,6 +26,12 @@ def settings(**values: Any) -> Settings:
     return Settings(ai_api_key=secret, **values)
 
 
+@asynccontextmanager
+async def opened(chosen: Settings) -> AsyncIterator[tuple[Transcriber | None, NoteWriter]]:
+    async with AsyncExitStack() as stack:
+        yield open_ai(ServiceParts(chosen), stack)
+
+
 @pytest.fixture
 def set_recognizer(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     return lambda can: monkeypatch.setattr("meetcore.adapters.speech.can_transcribe", lambda: can)
@@ -32,12 +41,12 @@ async def test_without_an_endpoint_local_adapters_are_used_and_missing_ones_are_
     set_recognizer: Callable[[bool], None],
 ):
     set_recognizer(True)
-    async with open_ai(settings()) as (transcriber, note_writer):
+    async with opened(settings()) as (transcriber, note_writer):
         assert isinstance(transcriber, LocalTranscriber)
         assert isinstance(note_writer, LocalNoteWriter)
     set_recognizer(False)
     with structlog.testing.capture_logs() as logged:
-        async with open_ai(settings(provider="jitsi")) as (transcriber, note_writer):
+        async with opened(settings(provider="jitsi")) as (transcriber, note_writer):
             assert transcriber is None
             assert isinstance(note_writer, LocalNoteWriter)
     assert [(line["event"], line["log_level"]) for line in logged] == [("no_transcriber", "warning")]
@@ -48,7 +57,7 @@ async def test_the_sandbox_needs_no_transcriber_and_logs_no_warning(
 ):
     set_recognizer(False)
     with structlog.testing.capture_logs() as logged:
-        async with open_ai(settings(provider="sandbox")) as (transcriber, _):
+        async with opened(settings(provider="sandbox")) as (transcriber, _):
             assert transcriber is None
     assert logged == []
 
@@ -62,7 +71,7 @@ async def test_an_endpoint_is_used_for_each_task_with_a_model(
     set_recognizer: Callable[[bool], None], models: dict[str, str], transcribes: type, writes: type
 ):
     set_recognizer(True)
-    async with open_ai(settings(ai_base_url="http://127.0.0.1:9/v1", **models)) as (transcriber, note_writer):
+    async with opened(settings(ai_base_url="http://127.0.0.1:9/v1", **models)) as (transcriber, note_writer):
         assert isinstance(transcriber, transcribes)
         assert isinstance(note_writer, writes)
 
@@ -74,7 +83,7 @@ async def test_the_settings_reach_the_endpoint():
             ai_api_key=stand_in.models.api_key,
             ai_transcribe_format="json",
         )
-        async with open_ai(chosen_settings) as (transcriber, note_writer):
+        async with opened(chosen_settings) as (transcriber, note_writer):
             assert (await note_writer.write(MEETINGS["english"], Language.ENGLISH)).decisions
             assert transcriber is not None
             assert transcriber.max_piece_s == 60
@@ -83,7 +92,7 @@ async def test_the_settings_reach_the_endpoint():
 
 async def test_a_key_without_an_address_is_refused_without_being_shown():
     with pytest.raises(SettingsRefused) as refused:
-        async with open_ai(settings(ai_api_key=KEY)):
+        async with opened(settings(ai_api_key=KEY)):
             pass
     assert "MEETCORE_AI_BASE_URL" in str(refused.value)
     assert KEY not in str(refused.value) + repr(settings(ai_api_key=KEY))

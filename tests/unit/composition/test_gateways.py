@@ -8,21 +8,22 @@ from typing import Any
 
 import pytest
 
-from meetcore.adapters.settings import GATEWAYS as NAMES
 from meetcore.adapters.settings import SecretStr, Settings, SettingsRefused
+from meetcore.adapters.settings.plugins import GATEWAYS
 from meetcore.composition import gateways
+from meetcore.composition.plugins import ServiceParts
 
 SECRETS: dict[str, Any] = {"gateway_secret": SecretStr("k3y"), "gateway_webhook_secret": SecretStr("t0ken")}
 REMOTE = ("midtrans", "xendit", "stripe")
 
 
-def test_a_gateway_that_may_be_set_is_in_the_table() -> None:
-    assert {"none", *gateways.GATEWAYS} == set(NAMES)
+def test_ours_are_registered() -> None:
+    assert set(GATEWAYS.own_names()) == {"sandbox", *REMOTE}
 
 
 async def test_none_is_none() -> None:
     async with AsyncExitStack() as stack:
-        assert gateways.open_gateway(Settings(), None, (), stack) is None  # type: ignore[arg-type]
+        assert gateways.open_gateway(ServiceParts(Settings()), stack) is None
     assert gateways.notification_parsers(Settings()) == {}
 
 
@@ -30,7 +31,7 @@ async def test_none_is_none() -> None:
 async def test_a_gateway_and_its_parser_are_of_one_name(name: str) -> None:
     settings = Settings(gateway=name, **SECRETS)
     async with AsyncExitStack() as stack:
-        opened = gateways.open_gateway(settings, None, (), stack)  # type: ignore[arg-type]
+        opened = gateways.open_gateway(ServiceParts(settings), stack)
         assert opened is not None
         assert opened.name == name
     assert gateways.notification_parsers(settings).keys() == {name}
@@ -73,7 +74,7 @@ def test_a_currency_that_the_gateway_does_not_take_is_not_sold(
         file.write_text(table)
         settings = Settings(gateway=name, tiers_file=str(file), **SECRETS)
         if is_taken:
-            assert gateways.find_gateway(settings) is gateways.GATEWAYS[name]
+            assert gateways.find_gateway(settings) is GATEWAYS.load(name)
             continue
         with pytest.raises(SettingsRefused, match=f"sells credits for {currency}; {name} takes IDR"):
             gateways.find_gateway(settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -9,7 +10,10 @@ import pytest
 from meetcore.adapters.mail_texts import TemplateMailTexts
 from meetcore.adapters.settings import SecretStr, Settings, SettingsRefused
 from meetcore.adapters.smtp import SmtpMailer
+from meetcore.composition.application import MailPorts
+from meetcore.composition.plugins import ServiceParts
 from meetcore.composition.providers import mail_ports, sends_mails
+from meetcore.ports.mails import Mailer
 from tests.support.fakes import FakeMailer
 from tests.support.interpreter import output_of
 
@@ -18,12 +22,17 @@ REFUSE = """
 from meetcore.adapters.settings import SecretStr
 from tests.support.fakes import FakeMailer
 from meetcore.adapters.settings import Settings, SettingsRefused
+from contextlib import AsyncExitStack
+from meetcore.composition.plugins import ServiceParts
 from meetcore.composition.providers import mail_ports
 import meetcore.app, meetcore.cli.dev
 
-print(mail_ports(Settings()), mail_ports(Settings(), FakeMailer()))
+def ports(settings, mailer=None):
+    return mail_ports(ServiceParts(settings), AsyncExitStack(), mailer)
+
+print(ports(Settings()), ports(Settings(), FakeMailer()))
 try:
-    mail_ports(Settings(smtp_url=SecretStr("smtp://127.0.0.1"), mail_from="a@b.example"))
+    ports(Settings(smtp_url=SecretStr("smtp://127.0.0.1"), mail_from="a@b.example"))
 except SettingsRefused as refused:
     print(refused)
 """
@@ -37,15 +46,19 @@ def settings(smtp_url: str = "", **values: Any) -> Settings:
     return Settings(smtp_url=SecretStr(smtp_url), **values)
 
 
+def ports_of(chosen: Settings, mailer: Mailer | None = None) -> MailPorts | None:
+    return mail_ports(ServiceParts(chosen), AsyncExitStack(), mailer)
+
+
 def test_without_a_mail_server_no_mail_is_sent():
     assert not sends_mails(settings())
-    assert mail_ports(settings()) is None
+    assert ports_of(settings()) is None
 
 
 def test_a_mail_server_sends_mails_in_words():
     named = settings("smtp://127.0.0.1:1025", mail_from="A <a@b.example>")
     assert sends_mails(named)
-    ports = mail_ports(named)
+    ports = ports_of(named)
     assert ports is not None
     assert isinstance(ports.mailer, SmtpMailer)
     assert isinstance(ports.texts, TemplateMailTexts)
@@ -53,7 +66,7 @@ def test_a_mail_server_sends_mails_in_words():
 
 def test_a_mailer_of_the_callers_takes_the_mails():
     mailer = FakeMailer()
-    ports = mail_ports(settings(), mailer)
+    ports = ports_of(settings(), mailer)
     assert ports is not None
     assert ports.mailer is mailer
 

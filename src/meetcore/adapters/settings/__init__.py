@@ -5,25 +5,18 @@ lower case. The environment wins. An impossible value is refused with the name o
 secrets are never shown.
 """
 
-from meetcore.adapters.settings.kinds import SecretStr
-from meetcore.adapters.settings.load import load_settings, strange_variables
+from meetcore.adapters.settings.load import load_own_settings, load_settings, strange_variables
 from meetcore.adapters.settings.names import PREFIX
-from meetcore.adapters.settings.settings import (
-    DEFAULT_BASE_URL,
-    GATEWAYS,
-    PROVIDERS,
-    Settings,
-    SettingsRefused,
-)
+from meetcore.adapters.settings.settings import DEFAULT_BASE_URL, Settings
+from meetcore.ports.plugins import SecretStr, SettingsRefused
 
 __all__ = [
     "DEFAULT_BASE_URL",
-    "GATEWAYS",
     "PREFIX",
-    "PROVIDERS",
     "SecretStr",
     "Settings",
     "SettingsRefused",
+    "load_own_settings",
     "load_settings",
     "strange_variables",
 ]

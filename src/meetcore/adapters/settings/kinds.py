@@ -21,13 +21,7 @@ from meetcore.domain.mails.mails import parse_sender
 from meetcore.domain.requests.accounts import check_email
 from meetcore.domain.requests.keys import is_prefix
 from meetcore.domain.webhooks import addresses, retry_schedule
-
-
-class SecretStr(str):
-    """A text that is not shown in the `repr` of what holds it."""
-
-    def __repr__(self) -> str:
-        return "'*******'" if self else "''"
+from meetcore.ports.plugins import SecretStr
 
 
 @frozen

@@ -1,17 +1,26 @@
 """Read the settings, and refuse impossible ones with the names of their variables."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 
-from meetcore.adapters.settings.kinds import SecretStr
-from meetcore.adapters.settings.names import PREFIX, misspelt_variables, read_file, unknown_variables
-from meetcore.adapters.settings.settings import Settings, SettingsRefused
+from meetcore.adapters.settings import plugins
+from meetcore.adapters.settings.names import (
+    PREFIX,
+    check_names,
+    misspelt_variables,
+    read_file,
+    unknown_variables,
+)
+from meetcore.adapters.settings.settings import Settings
+from meetcore.ports.plugins import SecretStr, SettingsRefused
 
-__all__ = ["load_settings", "strange_variables"]
+__all__ = ["load_own_settings", "load_settings", "strange_variables"]
+
+S = TypeVar("S")
 
 _TRUTHS: Final = {
     **dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True),
@@ -32,9 +41,48 @@ def load_settings() -> Settings:
 
     Raises `SettingsRefused` where values are impossible, a name is misspelt, or the file is not there.
     """
-    types = {attribute.name: attribute.type for attribute in attrs.fields(Settings)}
-    if misspelt := misspelt_variables(os.environ, types):
+    types = plugins.field_types(Settings)
+    table = _read_files(types)
+    known = _known(types, table | _from_environment(types), table)
+    if misspelt := misspelt_variables(os.environ, known):
         raise SettingsRefused("; ".join(misspelt))
+    try:
+        check_names(table, known)
+    except ValueError as error:
+        raise SettingsRefused(f"{PREFIX}CONFIG_FILE: {error}") from None
+    return _made(Settings, types, table)
+
+
+def load_own_settings(kind: type[S]) -> S:
+    """Read the settings that an adapter of others declares, from where those of the service are.
+
+    Raises `SettingsRefused` where one is missing or impossible, or the declaration is.
+    """
+    types = plugins.field_types(kind)
+    ours = sorted(types.keys() & plugins.field_types(Settings).keys())
+    wrong = ours or [name for name, each in types.items() if each not in _READERS]
+    if wrong:
+        fault = "are settings of the service" if ours else "are not of a type that can be read"
+        raise SettingsRefused(f"{kind.__module__}.{kind.__qualname__}: {', '.join(wrong)} {fault}")
+    return _made(kind, types, _read_files(plugins.field_types(Settings)))
+
+
+def strange_variables(settings: Settings) -> list[str]:
+    """List the variables of the environment that begin with our prefix and are no setting."""
+    types = plugins.field_types(Settings)
+    return unknown_variables(os.environ, _known(types, attrs.asdict(settings, recurse=False), {}))
+
+
+def _known(types: Mapping[str, Any], chosen: Mapping[str, object], given: Collection[str]) -> Collection[str]:
+    """Return the names of settings; those of chosen adapters are looked up only where any is not ours."""
+    if not unknown_variables(os.environ, types) and types.keys() >= set(given):
+        return types.keys()
+    return types.keys() | {
+        name for kind in plugins.own_settings(chosen) for name in plugins.field_types(kind)
+    }
+
+
+def _read_files(types: Mapping[str, Any]) -> dict[str, object]:
     given: dict[str, object] = {}
     for file in filter(None, os.environ.get(f"{PREFIX}CONFIG_FILE", "").split(":")):
         if not Path(file).is_file():
@@ -43,24 +91,29 @@ def load_settings() -> Settings:
             given |= read_file(Path(file), types)
         except ValueError as error:
             raise SettingsRefused(f"{PREFIX}CONFIG_FILE: {error}") from None
+    return given
+
+
+def _from_environment(types: Mapping[str, Any]) -> dict[str, object]:
     variables = {name: f"{PREFIX}{name.upper()}" for name in types}
-    given |= {name: os.environ[each] for name, each in variables.items() if each in os.environ}
+    return {name: os.environ[each] for name, each in variables.items() if each in os.environ}
+
+
+def _made(kind: type[S], types: Mapping[str, Any], table: Mapping[str, object]) -> S:
+    given = {name: table[name] for name in types if name in table} | _from_environment(types)
     values: dict[str, Any] = {}
     faults = []
     for name, value in given.items():
-        read, kind = _READERS[types[name]]
+        read, form = _READERS[types[name]]
         try:
             values[name] = read(value)
         except (ValueError, TypeError, KeyError):
-            faults.append(f"{variables[name]} must be {kind}")
+            faults.append(f"{PREFIX}{name.upper()} must be {form}")
+    required = [each.name for each in attrs.fields(kind) if each.default is attrs.NOTHING]  # type: ignore[arg-type]
+    faults += [f"{PREFIX}{name.upper()} is not set" for name in required if name not in given]
     if faults:
         raise SettingsRefused("; ".join(faults))
     try:
-        return Settings(**values)
+        return kind(**values)
     except ValueError as error:
         raise SettingsRefused(str(error)) from None
-
-
-def strange_variables() -> list[str]:
-    """List the variables of the environment that begin with our prefix and are no setting."""
-    return unknown_variables(os.environ, [attribute.name for attribute in attrs.fields(Settings)])

@@ -24,7 +24,7 @@ def hint(name: str, known: Mapping[str, str]) -> str:
 
 
 def read_file(file: Path, known: Collection[str]) -> dict[str, object]:
-    """Read a file of settings; raise `ValueError` for no TOML, or a name that is unknown or out of place."""
+    """Read a file of settings; raise `ValueError` for no TOML, or a `known` name that is out of place."""
     try:
         document = tomllib.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
@@ -35,11 +35,14 @@ def read_file(file: Path, known: Collection[str]) -> dict[str, object]:
     table = document.get("meetcore")
     if document and not isinstance(table, dict):
         raise ValueError("the file has no table [meetcore], in which settings stand")
-    given = {name.replace("-", "_"): value for name, value in (table or {}).items()}
+    return {name.replace("-", "_"): value for name, value in (table or {}).items()}
+
+
+def check_names(given: Iterable[str], known: Collection[str]) -> None:
+    """Raise `ValueError` for a name that is no `known` setting."""
     for name in given:
         if name not in known:
             raise ValueError(f"{name!r} is not a setting{hint(name, {each: each for each in known})}")
-    return given
 
 
 def unknown_variables(environment: Mapping[str, str], known: Iterable[str]) -> list[str]:

@@ -5,8 +5,7 @@ from typing import Annotated
 
 from attrs import define
 
-from meetcore.adapters.settings import kinds
-from meetcore.adapters.settings.kinds import SecretStr
+from meetcore.adapters.settings import kinds, plugins
 from meetcore.adapters.settings.names import PREFIX
 from meetcore.adapters.settings.tiers import read_packages, read_tiers
 from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
@@ -21,12 +20,11 @@ from meetcore.domain.requests.rate_window import Quotas
 from meetcore.domain.webhooks.addresses import Network
 from meetcore.domain.webhooks.events import EVENTS_KEPT
 from meetcore.domain.webhooks.retry_schedule import DEFAULT_DELAYS_S, NOTE_DELAYS_S, RetrySchedule
+from meetcore.ports.plugins import SecretStr, SettingsRefused
 
-__all__ = ["DEFAULT_BASE_URL", "GATEWAYS", "PROVIDERS", "Settings", "SettingsRefused"]
+__all__ = ["DEFAULT_BASE_URL", "Settings"]
 
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
-PROVIDERS = ("sandbox", "jitsi", "zoom")
-GATEWAYS = ("none", "sandbox", "midtrans", "xendit", "stripe")
 # What a gateway cannot do without. Midtrans signs its notifications with the key of its API.
 _GATEWAY_NEEDS = {
     "midtrans": ("gateway_secret",),
@@ -42,10 +40,6 @@ _DELAYS = ",".join(map(str, DEFAULT_DELAYS_S))
 _NOTE_DELAYS = ",".join(map(str, NOTE_DELAYS_S))
 
 
-class SettingsRefused(Exception):
-    """A setting is impossible. The message names the variable and what it must be."""
-
-
 @define(field_transformer=kinds.from_annotations)
 class Settings:
     """What an operator can set; each name is a variable with the prefix `MEETCORE_`.
@@ -56,10 +50,11 @@ class Settings:
     database_url: kinds.DatabaseUrl = _NONE
     broker_url: kinds.BrokerUrl = _NONE
     broker_queues: Annotated[str, kinds.one_of("classic", "quorum")] = "classic"
+    rate_counters: Annotated[str, plugins.RATE_COUNTERS.rule] = ""
     rate_store_url: kinds.RateStoreUrl = _NONE
     base_url: kinds.Origin = DEFAULT_BASE_URL
     key_prefix: kinds.KeyPrefix = "mk"
-    provider: Annotated[str, kinds.one_of(*PROVIDERS)] = "sandbox"
+    provider: Annotated[str, plugins.PROVIDERS.rule] = "sandbox"
     jitsi_url: kinds.PublicOrigin = "https://meet.jit.si"
     zoom_account_id: kinds.Word = ""
     zoom_client_id: kinds.Word = ""
@@ -67,12 +62,14 @@ class Settings:
     zoom_webhook_token: kinds.SecretWord = _NONE
     zoom_api_url: kinds.Origin = "https://api.zoom.us/v2"
     # Payments for credits. The gateway's own address, unless another one is named.
-    gateway: Annotated[str, kinds.one_of(*GATEWAYS)] = "none"
+    gateway: Annotated[str, plugins.GATEWAYS.rule] = "none"
     gateway_secret: kinds.SecretWord = _NONE
     gateway_webhook_secret: kinds.SecretWord = _NONE
     gateway_url: kinds.OriginOrEmpty = ""
     support_contact: kinds.Contact = ""
-    # Transcription and notes: an endpoint with OpenAI's API, or this machine.
+    # Transcription and notes: an endpoint with OpenAI's API, or this machine, unless another is named.
+    transcriber: Annotated[str, plugins.TRANSCRIBERS.rule] = ""
+    writer: Annotated[str, plugins.WRITERS.rule] = ""
     ai_base_url: kinds.AiAddress = ""
     ai_api_key: kinds.SecretWord = _NONE
     ai_transcribe_model: kinds.ModelName = "whisper-1"
@@ -81,7 +78,8 @@ class Settings:
     ai_write_model: kinds.ModelName = "gpt-4o-mini"
     ai_context_chars: Annotated[int, kinds.at_least(8_000)] = 200_000
     ai_timeout_s: kinds.Positive = 120
-    # Without a mail server no mail is written.
+    # Without a mail server no mail is written, unless another mailer is named.
+    mailer: Annotated[str, plugins.MAILERS.rule] = ""
     smtp_url: kinds.SmtpUrl = _NONE
     mail_from: kinds.MailFrom = ""
     four_eyes_above: kinds.AtLeastZero = 0
@@ -100,6 +98,7 @@ class Settings:
     quota_page: kinds.Positive = PAGES_PER_MINUTE
     mcp: bool = True
     home_page: bool = True
+    sender: Annotated[str, plugins.SENDERS.rule] = "http"
     webhook_allowed_networks: kinds.PrivateNetworks = ""
     webhook_denied_networks: kinds.PublicNetworks = ""
     ca_file: kinds.Authorities = ""
@@ -196,9 +195,29 @@ class Settings:
         return kinds.paths(self.pdf_fonts)
 
     @property
+    def transcriber_name(self) -> str:
+        """The name of the adapter that transcribes."""
+        return self.transcriber or ("openai" if self.ai_base_url and self.ai_transcribe_model else "local")
+
+    @property
+    def writer_name(self) -> str:
+        """The name of the adapter that writes notes."""
+        return self.writer or ("openai" if self.ai_base_url and self.ai_write_model else BY_RULES)
+
+    @property
+    def mailer_name(self) -> str:
+        """The name of the adapter that takes mails, or an empty text."""
+        return self.mailer or ("smtp" if str(self.smtp_url) else "")
+
+    @property
+    def counters_name(self) -> str:
+        """The name of the adapter that counts requests."""
+        return self.rate_counters or ("redis" if str(self.rate_store_url) else "postgres")
+
+    @property
     def note_writer(self) -> str:
-        """The name of the model that writes notes, or `BY_RULES`."""
-        return (self.ai_base_url and self.ai_write_model) or BY_RULES
+        """The name of the model or of the adapter that writes notes, or `BY_RULES`."""
+        return self.ai_write_model if self.writer_name == "openai" else self.writer_name
 
     @property
     def transcript_waited_s(self) -> int:
@@ -259,7 +278,15 @@ class Settings:
         return ", ".join(f"{PREFIX}{name.upper()}" for name in needed if not str(getattr(self, name)))
 
     def require_ai(self) -> None:
-        """Make sure that a key for an AI endpoint comes with the endpoint's address."""
+        """Make sure that an AI endpoint's key, and the name of its adapter, come with its address."""
+        for variable, name, model in (
+            ("TRANSCRIBER", self.transcriber, self.ai_transcribe_model),
+            ("WRITER", self.writer, self.ai_write_model),
+        ):
+            if name == "openai" and not (self.ai_base_url and model):
+                raise SettingsRefused(
+                    f"{PREFIX}{variable} is openai, which needs {PREFIX}AI_BASE_URL and a model too"
+                )
         if str(self.ai_api_key) and not self.ai_base_url:
             raise SettingsRefused(
                 f"{PREFIX}AI_API_KEY is set, and {PREFIX}AI_BASE_URL is not: say whose key it is, such as "
@@ -274,8 +301,15 @@ class Settings:
             if 0 < len(lacking) < len(names):
                 raise SettingsRefused(f"an OpenID provider needs {', '.join(lacking)} too")
 
+    def require_counters(self) -> None:
+        """Make sure that Redis comes with its address."""
+        if self.counters_name == "redis" and not str(self.rate_store_url):
+            raise SettingsRefused(f"{PREFIX}RATE_COUNTERS is redis, which needs {PREFIX}RATE_STORE_URL too")
+
     def require_mail(self) -> None:
-        """Make sure that a mail server comes with an address that mails are from."""
+        """Make sure that a mail server comes with its address, and with one that mails are from."""
+        if self.mailer == "smtp" and not str(self.smtp_url):
+            raise SettingsRefused(f"{PREFIX}MAILER is smtp, which needs {PREFIX}SMTP_URL too")
         if str(self.smtp_url) and not self.mail_from:
             raise SettingsRefused(
                 f"{PREFIX}SMTP_URL is set, and {PREFIX}MAIL_FROM is not: say who mails are from, such as "

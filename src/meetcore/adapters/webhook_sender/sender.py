@@ -78,9 +78,9 @@ class AsyncioWebhookSender:
         # A verdict depends on the address alone, so it is cached.
         self._vetted = lru_cache(_ROUTES)(self._vet)
 
-    async def start(self) -> None:
+    def open(self) -> None:
         """Load the certificates and open the pool; raise `OSError` where the CA file cannot be read."""
-        await asyncio.to_thread(self._trust.load)
+        self._trust.load()
         self._pool = ConnectionPool(self._trust, self._max_open)
 
     async def close(self) -> None:

@@ -1,0 +1,178 @@
+"""Opening the adapters that the settings name: ours and those of other packages, by one contract.
+
+Ours declare `ServiceParts` as their settings: those of the service, and more of the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from attrs import field, frozen
+
+from meetcore.adapters.settings import PREFIX, Settings, SettingsRefused, load_own_settings, plugins
+from meetcore.adapters.system import SystemClock
+from meetcore.ports.observability import NO_TRACING
+from meetcore.ports.plugins import Context, Plugin
+
+if TYPE_CHECKING:
+    from meetcore.adapters.postgres.pool import Pool
+    from meetcore.ports.ai import NoteWriter, Transcriber
+    from meetcore.ports.mails import Mailer
+    from meetcore.ports.observability import Tracing
+    from meetcore.ports.payments import NotificationParser, PaymentGateway
+    from meetcore.ports.recording_files import RecordingFiles
+    from meetcore.ports.requests import RateCounters
+    from meetcore.ports.video_provider import VideoProvider, WebhookParser
+    from meetcore.ports.webhook_sender import Resolver, WebhookSender
+
+log = structlog.get_logger("meetcore")
+
+
+@frozen(eq=False)
+class ServiceParts:
+    """The settings and the keys of a service and, in one that runs, its pool and its way to receivers."""
+
+    settings: Settings
+    keys: tuple[bytes, ...] = field(default=(), repr=False)
+    pool: Pool | None = None
+    resolver: Resolver | None = None
+    dial_overrides: Mapping[str, tuple[str, int]] = field(factory=dict)
+
+
+@frozen(eq=False, kw_only=True)
+class OwnPorts:
+    """Ports that a program makes by itself; those that are `None` are opened as the settings name them.
+
+    The program opens and closes them. A `provider` without `files` has no recordings; with a `webhook_parser`
+    it posts to `/provider-events/<its name>`, a `gateway` with a `notification_parser` to
+    `/payment-events/<its name>`.
+    """
+
+    provider: VideoProvider | None = None
+    files: RecordingFiles | None = None
+    webhook_parser: WebhookParser | None = None
+    gateway: PaymentGateway | None = None
+    notification_parser: NotificationParser | None = None
+    transcriber: Transcriber | None = None
+    note_writer: NoteWriter | None = None
+    mailer: Mailer | None = None
+    sender: WebhookSender | None = None
+    counters: RateCounters | None = None
+
+
+def own_settings(plugin: Plugin[Any, Any], parts: ServiceParts) -> Any:
+    """Return the settings that a plugin declares, read and checked; raises `SettingsRefused`."""
+    if plugin.settings is None or plugin.settings is ServiceParts:
+        return plugin.settings and parts
+    return load_own_settings(plugin.settings)
+
+
+def context_for(
+    plugin: Plugin[Any, Any], parts: ServiceParts, stack: AsyncExitStack, tracing: Tracing = NO_TRACING
+) -> Context[Any]:
+    """Return the arguments of a plugin's `open`; raises `SettingsRefused`."""
+    own = own_settings(plugin, parts)
+    return Context(own, parts.settings.base_url, stack, SystemClock().now, log, tracing)
+
+
+def check_name(group: plugins.Group[Any], name: str, own: str) -> None:
+    """Make sure that an adapter has the name that it is registered under: its records keep it."""
+    if ":" not in name and own != name:
+        raise SettingsRefused(
+            f"{group.variable} is {name}, and the adapter calls itself {own}: let it have one"
+        )
+
+
+def names_of(settings: Settings) -> dict[plugins.Group[Any], str]:
+    """Return the name of the adapter of each group that a service with these settings uses."""
+    names = (
+        settings.provider, settings.gateway, settings.transcriber_name, settings.writer_name,
+        settings.mailer_name, settings.sender, settings.counters_name,
+    )  # fmt: skip
+    pairs = zip(plugins.GROUPS, names, strict=True)
+    return {group: name for group, name in pairs if name not in ("", "none")}
+
+
+def describe(settings: Settings) -> str:
+    """Name the adapters with their distributions, and the settings of their own without secrets.
+
+    Raises `SettingsRefused` where a setting is missing or impossible.
+    """
+    found = []
+    for group, name in names_of(settings).items():
+        described = f"{group.setting} {name} ({group.distribution(name)})"
+        if group.is_foreign(name):
+            own = own_settings(group.load(name), ServiceParts(settings))
+            names = () if own is None else plugins.field_types(type(own))
+            described += "".join(f" {PREFIX}{each.upper()}={getattr(own, each)!r}" for each in names)
+        found.append(described)
+    return ", ".join(found)
+
+
+async def check_foreign(group: plugins.Group[Any], settings: Settings) -> str:
+    """Run the check of the adapter of others that the settings name; return its text for the operator.
+
+    Raises `SettingsRefused` with its fault.
+    """
+    name = names_of(settings)[group]
+    plugin = group.load(name)
+    if plugin.check is None:
+        return f"{name}, which has no check"
+    async with AsyncExitStack() as stack:
+        text: str = await plugin.check(context_for(plugin, ServiceParts(settings), stack))
+        return text
+
+
+def open_counters(parts: ServiceParts, stack: AsyncExitStack, tracing: Tracing) -> RateCounters:
+    """Open the rate counters that the settings name; raises `SettingsRefused`."""
+    parts.settings.require_counters()
+    plugin = plugins.RATE_COUNTERS.load(parts.settings.counters_name)
+    return plugin.open(context_for(plugin, parts, stack, tracing))
+
+
+def open_sender(parts: ServiceParts, stack: AsyncExitStack, tracing: Tracing) -> WebhookSender:
+    """Open the sender of webhooks that the settings name; raises `SettingsRefused`."""
+    plugin = plugins.SENDERS.load(parts.settings.sender)
+    return plugin.open(context_for(plugin, parts, stack, tracing))
+
+
+def _open_postgres_counters(context: Context[ServiceParts]) -> RateCounters:
+    from meetcore.adapters.postgres.requests.rate_counters import PostgresRateCounters
+
+    assert context.settings.pool is not None
+    return PostgresRateCounters(context.settings.pool)
+
+
+def _open_redis_counters(context: Context[ServiceParts]) -> RateCounters:
+    from meetcore.adapters.redis import RedisRateCounters  # an extra
+
+    counters = RedisRateCounters(str(context.settings.settings.rate_store_url))
+    context.stack.push_async_callback(counters.aclose)
+    return counters
+
+
+def _open_http_sender(context: Context[ServiceParts]) -> WebhookSender:
+    from meetcore.adapters.webhook_sender import AsyncioWebhookSender
+
+    parts, settings = context.settings, context.settings.settings
+    assert parts.resolver is not None
+    sender = AsyncioWebhookSender(
+        parts.resolver,
+        settings.allowed_networks,
+        denied_networks=settings.denied_networks,
+        ca_file=settings.ca_file or None,
+        dial_overrides=parts.dial_overrides,
+        # As many as the delivery worker keeps in flight: posts to hanging receivers must not delay others.
+        max_connections=settings.webhook_posts_in_flight,
+    )
+    sender.open()
+    context.stack.push_async_callback(sender.close)
+    return sender
+
+
+POSTGRES_COUNTERS = Plugin(_open_postgres_counters, ServiceParts)
+REDIS_COUNTERS = Plugin(_open_redis_counters, ServiceParts)
+HTTP_SENDER = Plugin(_open_http_sender, ServiceParts)
