@@ -3,8 +3,8 @@
 The image is left out where this machine cannot build it, with the reason. No source tree is on the path of a
 program:
 
-- `wheel`: the service's wheel with the packages of the image's lock, and the client's with httpx and
-  attrs, each in an environment of its own. An operator migrates, opens an account and serves, a
+- `wheel`: the wheel with the packages of the image's lock, and with those of the extra `client`, each in an
+  environment of its own. An operator migrates, opens an account and serves, a
   customer buys by the client and gets a signed webhook, and the commands of deploy/systemd run with
   their environment.
 - `image`: the same sale in the image of deploy/Containerfile, and a recording that becomes notes, with
@@ -20,6 +20,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,7 +29,7 @@ import image
 ROOT = image.ROOT
 WORK = image.DIRECTORY
 CLIENT_S_PACKAGES = {
-    "anyio", "attrs", "certifi", "h11", "httpcore", "httpx", "idna", "meetcore-client", "typing-extensions",
+    "anyio", "attrs", "certifi", "h11", "httpcore", "httpx", "idna", "meetcore", "typing-extensions",
 }  # fmt: skip
 NOTES = "tests/e2e/test_notes.py::test_a_meeting_becomes_notes_despite_ai_provider_faults"
 SALE = "tests/e2e/test_first_sale.py"
@@ -36,11 +37,11 @@ UNITS = "tests/e2e/test_deploy.py::test_the_unit_of_migrations_grants_and_the_ot
 IMAGE = "tests/e2e/test_image.py"
 
 
-def environment(name: str, project: Path, *requirements: str) -> Path:
-    """A virtual environment with the wheel of a project, built here; returns its directory."""
+def environment(name: str, *requirements: str) -> Path:
+    """A virtual environment with the wheel, built here, and packages; returns its directory."""
     dist, directory = WORK / name / "dist", WORK / name / "venv"
     python = directory / "bin" / "python"
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(dist), str(project)]
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(dist), str(ROOT)]
     subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     _uv("venv", "--clear", "--python", sys.executable, directory)
     _uv("pip", "install", "--python", python, *requirements)
@@ -52,14 +53,15 @@ def environment(name: str, project: Path, *requirements: str) -> Path:
 
 def service() -> Path:
     """The program of the wheel, with what the lock of the image names."""
-    directory = environment("service", ROOT, "--require-hashes", "-r", "requirements/image.txt")
+    directory = environment("service", "--require-hashes", "-r", "requirements/image.txt")
     return directory / "bin" / "meetcore"
 
 
 def client() -> Path:
-    """An interpreter with the client's distribution and what it requires, and nothing else."""
-    wanted = ("httpx", "attrs", "-c", "requirements/image.txt")
-    python = environment("client", ROOT / "packaging" / "client", *wanted) / "bin" / "python"
+    """An interpreter with what the extra `client` requires, and nothing else."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = (*project["dependencies"], *project["optional-dependencies"]["client"])
+    python = environment("client", *wanted, "-c", "requirements/image.txt") / "bin" / "python"
     listed = json.loads(_uv("pip", "list", "--python", python, "--format", "json"))
     strange = {each["name"] for each in listed} - CLIENT_S_PACKAGES
     if strange:

@@ -29,9 +29,7 @@ def __getattr__(name: str) -> str:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import metadata
 
-    for distribution in ("meetcore", "meetcore-client"):
-        try:
-            return metadata.version(distribution)
-        except metadata.PackageNotFoundError:
-            continue
-    return "0"  # from a checkout that is not installed
+    try:
+        return metadata.version("meetcore")
+    except metadata.PackageNotFoundError:
+        return "0"  # from a checkout that is not installed

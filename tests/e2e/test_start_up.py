@@ -84,9 +84,7 @@ def test_a_package_that_only_a_command_needs_is_named_where_it_is_missing() -> N
     assert run(WITHOUT_PSYCOPG, "--help").returncode == 0
     done = run(WITHOUT_PSYCOPG, "host", "list")
     assert done.returncode == 2
-    assert (
-        done.stderr == "meetcore: psycopg is not installed; the program needs: pip install 'meetcore[all]'\n"
-    )
+    assert done.stderr == "meetcore: psycopg is not installed; this needs: pip install 'meetcore[server]'\n"
 
 
 def test_the_table_of_commands_has_the_help_of_each_command() -> None:

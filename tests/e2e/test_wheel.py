@@ -150,9 +150,8 @@ def test_the_documented_python_runs_from_the_wheel(clean: Clean, block: Block) -
 def test_the_script_names_the_package_to_install(clean: Clean) -> None:
     done = clean.run("meetcore", "--help", code=2)
     assert done.stdout == ""
-    assert re.fullmatch(
-        r"meetcore: \w+ is not installed; the program needs: pip install 'meetcore\[all\]'\n", done.stderr
-    )
+    needs = "pip install 'meetcore[client]' or 'meetcore[server]'"
+    assert done.stderr == f"meetcore: cyclopts is not installed; this needs: {needs}\n"
 
 
 def test_the_application_names_what_to_install(clean: Clean) -> None:
@@ -198,6 +197,18 @@ def test_the_client_needs_no_package_of_the_service(customers: Clean) -> None:
         "meetcore",
         "typing_extensions",
     }
+
+
+def test_a_customer_s_command_runs_with_the_packages_of_the_client(customers: Clean) -> None:
+    assert "For customers" in customers.run("meetcore", "--help").stdout
+    refused = customers.run("meetcore", "api", "GET", "/me", code=2)
+    assert "MEETCORE_API_KEY" in refused.stderr
+    of_operators = customers.run("meetcore", "host", "list", code=2)
+    assert of_operators.stderr.endswith("is not installed; this needs: pip install 'meetcore[server]'\n")
+
+
+def test_the_wheel_is_small(wheel: Path) -> None:
+    assert wheel.stat().st_size <= 2_500_000
 
 
 def test_the_client_s_callers_are_checked_against_the_installed_types(

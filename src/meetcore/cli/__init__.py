@@ -3,7 +3,9 @@
 The library alone brings attrs and nothing else, and this script with it.
 """
 
+import re
 import sys
+from importlib import metadata
 
 
 def start() -> None:
@@ -16,9 +18,8 @@ def start() -> None:
         package = _missing_package(error)
         if package is None:
             raise
-        sys.stderr.write(
-            f"meetcore: {package} is not installed; the program needs: pip install 'meetcore[all]'\n"
-        )
+        extras = " or ".join(f"'meetcore[{each}]'" for each in _extras_with(package))
+        sys.stderr.write(f"meetcore: {package} is not installed; this needs: pip install {extras}\n")
         raise SystemExit(2) from None
 
 
@@ -29,3 +30,11 @@ def _missing_package(error: ImportError) -> str | None:
     if not isinstance(cause, ModuleNotFoundError) or cause.name is None:
         return None
     return None if cause.name.partition(".")[0] == "meetcore" else cause.name
+
+
+def _extras_with(package: str) -> list[str]:
+    """Return the extras that bring a package: those of customers and of the service before all others."""
+    name = re.escape(package.replace("_", "-"))
+    needed = "\n".join(metadata.requires("meetcore") or ())
+    found = set(re.findall(rf"(?mi)^{name}\b.*extra == ['\"](\w+)", needed)) - {"all"}
+    return sorted(found & {"client", "server"} or found or {"all"})

@@ -1,4 +1,4 @@
-"""A client of the API (`pip install meetcore-client`, or `'meetcore[client]'`): typed, blocking or awaited.
+"""A client of the API (`pip install 'meetcore[client]'`): typed, blocking or awaited.
 
 ::
 

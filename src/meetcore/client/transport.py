@@ -8,15 +8,14 @@ import asyncio
 import os
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
-from contextlib import aclosing, closing, contextmanager, suppress
-from functools import cache
-from importlib import metadata
+from contextlib import aclosing, closing, contextmanager
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 import httpx
 from attrs import define, evolve, field, frozen
 
+import meetcore
 from meetcore.client.calls import Call
 from meetcore.client.exchange import (
     Fetch,
@@ -134,7 +133,7 @@ class ServiceAddress:
         return {
             "Authorization": f"Bearer {self.api_key}",
             "Accept": "application/json",
-            "User-Agent": f"meetcore-python/{_version()}",
+            "User-Agent": f"meetcore-python/{meetcore.__version__}",
         }
 
     def request(self, send: Send) -> dict[str, Any]:
@@ -153,14 +152,6 @@ class ServiceAddress:
             "content": call.body,
             "timeout": send.timeout_s,
         }
-
-
-@cache
-def _version() -> str:
-    for distribution in ("meetcore", "meetcore-client"):  # where both are installed, the first has the files
-        with suppress(metadata.PackageNotFoundError):
-            return metadata.version(distribution)
-    return "0"  # from a checkout that is not installed
 
 
 class _TooLarge(Exception):
