@@ -29,7 +29,8 @@ import image
 ROOT = image.ROOT
 WORK = image.DIRECTORY
 CLIENT_S_PACKAGES = {
-    "anyio", "attrs", "certifi", "h11", "httpcore", "httpx", "idna", "meetcore", "typing-extensions",
+    "anyio", "attrs", "certifi", "cyclopts", "docstring-parser", "h11", "httpcore", "httpx", "idna",
+    "markdown-it-py", "mdurl", "meetcore", "pygments", "rich", "rich-rst", "typing-extensions",
 }  # fmt: skip
 NOTES = "tests/e2e/test_notes.py::test_a_meeting_becomes_notes_despite_ai_provider_faults"
 SALE = "tests/e2e/test_first_sale.py"
