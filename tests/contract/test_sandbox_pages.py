@@ -1,5 +1,6 @@
 """The sandbox's join page, requested as a browser does, and the events of its buttons."""
 
+import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urljoin
@@ -129,8 +130,19 @@ async def test_the_page_is_closed_to_scripts_frames_and_caches():
         assert answer.headers["cache-control"] == "no-store"
         assert answer.headers["referrer-policy"] == "no-referrer"
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
-        for outside in ("src=", "href=", "url(", "@import", "<script"):
+        for outside in ("src=", "url(", "@import", "<script"):
             assert outside not in answer.text
+    links = [re.findall('href="([^"]*)"', answer.text) for answer in answers]
+    assert links == [[f"../../dashboard/meetings/{MEETING.id}"], []], "nothing that its own address has not"
+
+
+async def test_the_link_to_the_dashboard_holds_below_a_path():
+    service = Service()
+    url = service.url.replace("http://test/", "http://test/below/")
+    async with service.browser("/below") as browser:
+        page = (await browser.get(url)).text
+    link = page.partition('href="')[2].partition('"')[0]
+    assert urljoin(url, link) == f"http://test/below/dashboard/meetings/{MEETING.id}"
 
 
 def disabled(page: str) -> list[bool]:

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import AsyncIterator
+from datetime import datetime
 from urllib.parse import urlsplit
 
 import httpx
@@ -15,8 +16,10 @@ from meetcore.adapters.secrets import derive, keys_from_text
 from meetcore.app import Service
 from meetcore.composition.application import Application
 from meetcore.composition.configuration import GATEWAY_PURPOSE
+from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
 from tests.support.api_harness import BASE_URL, SECRETS_KEY, Customer, code_of, new_key
+from tests.support.texts import assert_contains
 
 
 @pytest.fixture
@@ -54,7 +57,7 @@ async def test_credits_are_bought(
     payment = await started(customer)
     assert payment["status"] == "pending"
     shown = await site.get(page_of(payment))
-    assert "555,000 IDR" in shown.text
+    assert "IDR\N{NO-BREAK SPACE}555,000" in shown.text
     assert "To be paid" in shown.text
     before = await customer.balance()
     paid = await site.post(page_of(payment, "/pay"))
@@ -147,3 +150,33 @@ async def test_the_page_of_a_payment_needs_its_token(customer: Customer, site: h
         assert (await site.post(f"{path}{action}?t=x")).status_code == 404
     assert (await site.post(page_of(payment, "/fail"))).status_code == 303
     assert "Failed" in (await site.get(page_of(payment))).text
+
+
+async def test_the_page_of_a_payment_is_in_the_payers_language_and_in_wib(
+    customer: Customer, site: httpx.AsyncClient
+) -> None:
+    payment = await started(customer)
+    until = datetime.fromisoformat(str(payment["expires_at"])).astimezone(WIB)
+    for asked, language, texts in (
+        ("en", "en", ("IDR\N{NO-BREAK SPACE}555,000", "To be paid until", ">Pay<")),
+        ("id-ID, en", "id", ("Rp555.000", "Harus dibayar sampai", ">Bayar<", "Bayar Rp1 saja")),
+        ("fr", "en", (">Pay<",)),
+    ):
+        page = (await site.get(page_of(payment), headers={"Accept-Language": asked})).text
+        assert_contains(page, f'<html lang="{language}">', f"{until:%Y-%m-%d %H:%M} WIB", *texts)
+        unknown = await site.get("/sandbox/payments/x?t=x", headers={"Accept-Language": asked})
+        assert f'<html lang="{language}">' in unknown.text
+
+
+@pytest.mark.parametrize("action", ["/pay", "/fail", "/expire"])
+async def test_the_page_of_a_payment_leads_back_once_the_payment_is_decided(
+    customer: Customer, site: httpx.AsyncClient, action: str
+) -> None:
+    payment = await started(customer)
+    policy = (await site.get(page_of(payment))).headers["Content-Security-Policy"]
+    assert f"form-action 'self' {BASE_URL};" in policy
+    answer = await site.post(page_of(payment, action))
+    assert answer.headers["Location"] == f"{BASE_URL}/dashboard/credits/{payment['id']}"
+    for wrong in ("notify=2", "notify=0", "amount=1"):
+        stays = await site.post(f"{page_of(payment, '/pay')}&{wrong}")
+        assert stays.headers["Location"].startswith(f"../{payment['id']}?t=")

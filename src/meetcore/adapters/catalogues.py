@@ -1,4 +1,4 @@
-"""Texts and amounts of money in several languages.
+"""Languages of people: which one, and texts and amounts of money in it.
 
 English stands in the code, a catalogue of gettext translates it.
 
@@ -41,3 +41,27 @@ def format_money(amount: int, currency: str, language: Language) -> str:
     space = "\N{NO-BREAK SPACE}" if symbol == currency else ""
     sign = "\N{MINUS SIGN}" if amount < 0 else ""
     return f"{sign}{symbol}{space}{number}"
+
+
+def choose_language(chosen: str | None, accepted: str) -> Language:
+    """Choose the language of a page: that of the cookie, else of `Accept-Language`, else English.
+
+    The order in the header decides (RFC 9110, 12.5.4), weights are not read.
+    """
+    if chosen in set(Language):
+        return Language(chosen)
+    ranked = sorted((_weighted(item) for item in accepted.split(",")[:20]), key=lambda pair: -pair[1])
+    for tag, weight in ranked:
+        code = "id" if tag == "in" else tag  # browsers of old Android say "in"
+        if weight > 0 and code in set(Language):
+            return Language(code)
+    return Language.ENGLISH
+
+
+def _weighted(item: str) -> tuple[str, float]:
+    tag, _, parameter = item.strip().lower().partition(";")
+    try:
+        weight = float(parameter.strip().removeprefix("q=")) if parameter else 1.0
+    except ValueError:
+        weight = 0.0
+    return tag.strip().partition("-")[0], weight

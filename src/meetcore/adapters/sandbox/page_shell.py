@@ -51,7 +51,7 @@ button:focus-visible { outline: 3px solid var(--brand); outline-offset: 3px; }
 """
 
 _PAGE: Final = """<!doctype html>
-<html lang="en">
+<html lang="{language}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -64,6 +64,6 @@ _PAGE: Final = """<!doctype html>
 """
 
 
-def render_page(title: str, content: str) -> str:
-    """Return the document of a page; both are HTML, escaped by the caller."""
-    return _PAGE.format(title=title, style=_STYLE, content=content)
+def render_page(title: str, content: str, language: str = "en") -> str:
+    """Return the document of a page; title and content are HTML, escaped by the caller."""
+    return _PAGE.format(title=title, style=_STYLE, content=content, language=language)

@@ -141,6 +141,8 @@ _MEETING: Final = """
 <form method="post" action="{id}/end?t={token}"><button{end}>End meeting</button></form>
 </div>
 <p class="note">{note}</p>
+<p class="note"><a href="../../dashboard/meetings/{id}">This meeting in the dashboard</a>, for members of its
+account.</p>
 """
 
 _UNKNOWN: Final = """

@@ -1,13 +1,15 @@
 """The payment page of the sandbox gateway, in place of a gateway's site.
 
-A click changes the payment at the gateway, then notifies the service as a gateway would: once, twice, or
-never. A payment that failed or expired can still be paid, late, and with another amount: what a service makes
-of that is what the page is for. The token in the address keeps out clients that only know or guess an id.
+A click changes the payment at the gateway, notifies the service as a gateway would, and leads back to it.
+Where the service is notified never or twice, or another amount is paid, the page stays. A payment that failed
+or expired can still be paid, late, and with another amount: what a service makes of that is what the page is
+for. The token in the address keeps out clients that only know or guess an id.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from html import escape
 from typing import Final
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from attrs import frozen
@@ -15,9 +17,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from meetcore.adapters.catalogues import choose_language, format_money
 from meetcore.adapters.sandbox.gateway import SandboxGateway, SandboxPayment
 from meetcore.adapters.sandbox.page_shell import HEADERS, render_page
 from meetcore.domain.ids import is_id
+from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.notes.notes import Language
 from meetcore.domain.payments.payments import GatewayStatus
 from meetcore.ports.payments import Notification
 
@@ -51,15 +56,15 @@ class _Pages:
     async def show(self, request: Request) -> Response:
         payment = await self._admitted(request)
         if payment is None:
-            return _unknown()
+            return _unknown(request)
         token = self.gateway.token(payment.payment_id)
-        page = payment_page(payment, self.gateway.status_of(payment), token)
-        return HTMLResponse(page, headers=HEADERS)
+        page = payment_page(payment, self.gateway.status_of(payment), token, _language(request))
+        return HTMLResponse(page, headers=_headers(payment))
 
     async def pay(self, request: Request) -> Response:
         payment = await self._admitted(request)
         if payment is None:
-            return _unknown()
+            return _unknown(request)
         amount = _whole(request.query_params.get("amount"), payment.amount, 10**15)
         await self.gateway.state.pay(payment.payment_id, amount, payment.currency)
         return await self._notify(request, payment)
@@ -73,7 +78,7 @@ class _Pages:
     async def _end(self, request: Request, status: GatewayStatus) -> Response:
         payment = await self._admitted(request)
         if payment is None:
-            return _unknown()
+            return _unknown(request)
         await self.gateway.state.end(payment.payment_id, status)
         return await self._notify(request, payment)
 
@@ -82,9 +87,11 @@ class _Pages:
         now = await self.gateway.state.get(payment.payment_id)
         for _ in range(times if now is not None else 0):
             await self.on_notification(self.gateway.notification(now or payment))
-        # Relative, for a proxy that serves the application below a path.
-        back = f"../{payment.payment_id}?t={self.gateway.token(payment.payment_id)}"
-        return RedirectResponse(back, status_code=303, headers=HEADERS)
+        back = payment.return_url
+        if {"notify", "amount"} & request.query_params.keys():
+            # Relative, for a proxy that serves the application below a path.
+            back = f"../{payment.payment_id}?t={self.gateway.token(payment.payment_id)}"
+        return RedirectResponse(back, status_code=303, headers=_headers(payment))
 
     async def _admitted(self, request: Request) -> SandboxPayment | None:
         """Return the payment of a valid link."""
@@ -104,63 +111,117 @@ def _whole(text: str | None, default: int, most: int) -> int:
     return min(int(text), most)
 
 
-def _unknown() -> Response:
-    return HTMLResponse(render_page("No such payment", _UNKNOWN), status_code=404, headers=HEADERS)
+def _language(request: Request) -> Language:
+    return choose_language(None, request.headers.get("accept-language", ""))
+
+
+def _headers(payment: SandboxPayment) -> dict[str, str]:
+    """Return the headers of a payment's page, whose forms lead back to the service.
+
+    Chromium applies `form-action` to the redirect that answers a form, too.
+    """
+    service = urlsplit(payment.return_url)
+    allowed = f"form-action 'self' {service.scheme}://{service.netloc}"
+    policy = HEADERS["Content-Security-Policy"].replace("form-action 'self'", allowed)
+    return HEADERS | {"Content-Security-Policy": policy}
+
+
+def _unknown(request: Request) -> Response:
+    language = _language(request)
+    title, text = _TEXTS[language]["unknown"], _TEXTS[language]["use_whole_link"]
+    content = _UNKNOWN.format(kind=_TEXTS[language]["kind"], title=title, text=text)
+    return HTMLResponse(render_page(title, content, language.value), status_code=404, headers=HEADERS)
 
 
 _PAYMENT: Final = """
-<p class="kind">Sandbox payment</p>
+<p class="kind">{kind}</p>
 <h1>{description}</h1>
 <span class="chip {style}">{word}</span>
 <dl>
-<dt>Amount</dt><dd>{amount}</dd>
-<dt>Until</dt><dd>{until}</dd>
+<dt>{amount_label}</dt><dd>{amount}</dd>
+<dt>{until_label}</dt><dd>{until}</dd>
 </dl>
 <div class="buttons">
-<form method="post" action="{id}/pay?t={token}"><button{pay}>Pay</button></form>
-<form method="post" action="{id}/fail?t={token}"><button{end}>Let it fail</button></form>
-<form method="post" action="{id}/expire?t={token}"><button{end}>Let it expire</button></form>
+<form method="post" action="{id}/pay?t={token}"><button{pay_class}>{pay}</button></form>
+<form method="post" action="{id}/fail?t={token}"><button{disabled}>{fail}</button></form>
+<form method="post" action="{id}/expire?t={token}"><button{disabled}>{expire}</button></form>
 </div>
-<p class="note">No money moves here: the buttons report to the service what a payment gateway would.
-<a href="{back}">Back to the service</a></p>
-<details class="note"><summary>As gateways go wrong</summary>
+<p class="note">{note} <a href="{back}">{back_text}</a></p>
+<details class="note"><summary>{wrong}</summary>
 <div class="buttons">
-<form method="post" action="{id}/pay?t={token}&amp;notify=0"><button>Pay, notify never</button></form>
-<form method="post" action="{id}/pay?t={token}&amp;notify=2"><button>Pay, notify twice</button></form>
-<form method="post" action="{id}/pay?t={token}&amp;amount=1"><button>Pay 1 {currency} only</button></form>
+<form method="post" action="{id}/pay?t={token}&amp;notify=0"><button>{never}</button></form>
+<form method="post" action="{id}/pay?t={token}&amp;notify=2"><button>{twice}</button></form>
+<form method="post" action="{id}/pay?t={token}&amp;amount=1"><button>{least}</button></form>
 </div></details>
 """
 
 _UNKNOWN: Final = """
-<p class="kind">Sandbox payment</p>
-<h1>This link opens no payment</h1>
-<p>It may be cut short or belong to another installation. Use the whole link, with everything after the
-question mark.</p>
+<p class="kind">{kind}</p>
+<h1>{title}</h1>
+<p>{text}</p>
 """
 
-_WORDS: Final = {
-    GatewayStatus.PENDING: "To be paid",
-    GatewayStatus.PAID: "Paid",
-    GatewayStatus.FAILED: "Failed",
-    GatewayStatus.EXPIRED: "Expired",
-    GatewayStatus.REVERSED: "Money sent back",
-}
+_TEXTS: Final[Mapping[Language, Mapping[str, str]]] = {
+    Language.ENGLISH: {
+        "kind": "Sandbox payment", "amount_label": "Amount", "until_label": "To be paid until",
+        "pay": "Pay", "fail": "Let it fail", "expire": "Let it expire",
+        "note": "No money moves here: the buttons report to the service what a payment gateway would, and "
+        "lead back to it.",
+        "back_text": "Back to the service", "wrong": "As gateways go wrong", "never": "Pay, notify never",
+        "twice": "Pay, notify twice", "least": "Pay {amount} only",
+        "unknown": "This link opens no payment",
+        "use_whole_link": "It may be cut short or belong to another installation. Use the whole link, with "
+        "everything after the question mark.",
+        "pending": "To be paid", "paid": "Paid", "failed": "Failed", "expired": "Expired",
+        "reversed": "Money sent back",
+    },
+    Language.INDONESIAN: {
+        "kind": "Pembayaran sandbox", "amount_label": "Jumlah", "until_label": "Harus dibayar sampai",
+        "pay": "Bayar", "fail": "Gagalkan", "expire": "Biarkan kedaluwarsa",
+        "note": "Tidak ada uang yang berpindah di sini: tombol-tombol ini melaporkan kepada layanan apa yang "
+        "akan dilaporkan gerbang pembayaran, lalu kembali ke layanan.",
+        "back_text": "Kembali ke layanan", "wrong": "Jika gerbang pembayaran bermasalah",
+        "never": "Bayar, tanpa pemberitahuan", "twice": "Bayar, beri tahu dua kali",
+        "least": "Bayar {amount} saja",
+        "unknown": "Tautan ini tidak membuka pembayaran apa pun",
+        "use_whole_link": "Tautan mungkin terpotong atau milik instalasi lain. Gunakan seluruh tautan, "
+        "dengan semua yang ada setelah tanda tanya.",
+        "pending": "Menunggu pembayaran", "paid": "Lunas", "failed": "Gagal", "expired": "Kedaluwarsa",
+        "reversed": "Uang dikembalikan",
+    },
+}  # fmt: skip
+"""The texts of the page; the states have the names of `GatewayStatus`."""
 
 
-def payment_page(payment: SandboxPayment, status: GatewayStatus, token: str) -> str:
+def payment_page(
+    payment: SandboxPayment, status: GatewayStatus, token: str, language: Language = Language.ENGLISH
+) -> str:
     """Render the page of a payment."""
-    is_open = status is GatewayStatus.PENDING
-    content = _PAYMENT.format(
-        id=payment.payment_id,
-        token=escape(token),
-        description=escape(payment.description),
-        style="started" if status is GatewayStatus.PAID else "ended" if not is_open else "scheduled",
-        word=_WORDS[status],
-        amount=f"{payment.amount:,} {escape(payment.currency)}",
-        currency=escape(payment.currency),
-        until=f"{payment.expires_at:%Y-%m-%d %H:%M} UTC",
-        pay=' class="first"' if is_open else "",
-        end="" if is_open else " disabled",
-        back=escape(payment.return_url),
+    is_open, texts = status is GatewayStatus.PENDING, _TEXTS[language]
+    word = texts[status.value]
+    least = texts["least"].format(amount=_money(1, payment.currency, language))
+    content = _PAYMENT.format_map(
+        texts
+        | {
+            "id": payment.payment_id,
+            "token": escape(token),
+            "description": escape(payment.description),
+            "style": "started" if status is GatewayStatus.PAID else "scheduled" if is_open else "ended",
+            "word": word,
+            "amount": escape(_money(payment.amount, payment.currency, language)),
+            "least": escape(least),
+            "until": f"{payment.expires_at.astimezone(WIB):%Y-%m-%d %H:%M} WIB",
+            "pay_class": ' class="first"' if is_open else "",
+            "disabled": "" if is_open else " disabled",
+            "back": escape(payment.return_url),
+        }
     )
-    return render_page(f"{escape(payment.description)} · {_WORDS[status]}", content)
+    return render_page(f"{escape(payment.description)} · {word}", content, language.value)
+
+
+def _money(amount: int, currency: str, language: Language) -> str:
+    """Format money as the dashboard does; in its smallest unit where the extra `web` is not installed."""
+    try:
+        return format_money(amount, currency, language)
+    except ImportError:
+        return f"{amount} {currency}"

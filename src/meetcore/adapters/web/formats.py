@@ -105,27 +105,3 @@ CATALOGUES: Final = Path(__file__).parent / "catalogues"
 
 
 NAMES: Final[Mapping[Language, str]] = {Language.ENGLISH: "English", Language.INDONESIAN: "Bahasa Indonesia"}
-
-
-def choose_language(chosen: str | None, accepted: str) -> Language:
-    """Choose the language of a page: that of the cookie, else of `Accept-Language`, else English.
-
-    The order in the header decides (RFC 9110, 12.5.4), weights are not read.
-    """
-    if chosen in set(Language):
-        return Language(chosen)
-    ranked = sorted((_weighted(item) for item in accepted.split(",")[:20]), key=lambda pair: -pair[1])
-    for tag, weight in ranked:
-        code = "id" if tag == "in" else tag  # browsers of old Android say "in"
-        if weight > 0 and code in set(Language):
-            return Language(code)
-    return Language.ENGLISH
-
-
-def _weighted(item: str) -> tuple[str, float]:
-    tag, _, parameter = item.strip().lower().partition(";")
-    try:
-        weight = float(parameter.strip().removeprefix("q=")) if parameter else 1.0
-    except ValueError:
-        weight = 0.0
-    return tag.strip().partition("-")[0], weight

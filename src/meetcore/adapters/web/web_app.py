@@ -27,9 +27,9 @@ from meetcore.adapters.api.http_common import (
     loggable_path,
     read_body,
 )
+from meetcore.adapters.catalogues import choose_language
 from meetcore.adapters.web import kept_forms
 from meetcore.adapters.web.cookies import Cookies, form_token, is_form_token, is_same_origin, may_compress
-from meetcore.adapters.web.formats import choose_language
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import (
     MAX_FORM_BYTES,

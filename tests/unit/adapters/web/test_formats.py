@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.adapters.catalogues import format_money
+from meetcore.adapters.catalogues import choose_language, format_money
 from meetcore.adapters.web import texts
 from meetcore.adapters.web.formats import (
-    choose_language,
     format_change,
     format_count,
     format_day,
