@@ -75,7 +75,8 @@ _FREE_TEXT = """
  api_requests.client_address api_requests.code api_requests.details api_requests.message
  api_requests.method api_requests.path
  payment_messages.body payment_refunds.reason payments.currency payments.gateway payments.method
- payments.package_id payments.payment_url payments.reference billing_details.address billing_details.name
+ payments.package_id payments.payment_url payments.reference payments.transaction_id
+ billing_details.address billing_details.name
  billing_details.tax_number receipts.buyer_address receipts.buyer_name receipts.buyer_tax_number
  receipts.seller_address receipts.seller_name receipts.seller_tax_number sandbox_payments.currency
  sandbox_payments.description sandbox_payments.paid_currency sandbox_payments.return_url
