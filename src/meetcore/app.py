@@ -175,8 +175,12 @@ class Service:
                     runtime,
                     base_url,
                 ),
-                *_dashboard_routes(application, settings, limits),
-                *_compressed(docs.DocsPages(lambda: document(runtime.now()), base_url, contact).routes),
+                *_dashboard_routes(application, settings, limits, self._api_app),
+                *_compressed(
+                    docs.DocsPages(
+                        lambda: document(runtime.now()), base_url, contact, has_dashboard=has_dashboard()
+                    ).routes
+                ),
                 *self._extra_routes(application),
             ]
             if not str(settings.broker_url):
@@ -226,7 +230,7 @@ def has_dashboard() -> bool:
 
 
 def _dashboard_routes(
-    application: Application, settings: Settings, limits: http_common.RequestLimits
+    application: Application, settings: Settings, limits: http_common.RequestLimits, api: ApiApp
 ) -> Iterable[BaseRoute]:
     """Return the routes of dashboard and console; none without their extra."""
     if not has_dashboard():
@@ -236,7 +240,7 @@ def _dashboard_routes(
 
     base_url, proxies = settings.base_url, settings.proxy_networks
     return (
-        *dashboard_routes(application.dashboard, base_url, limits, proxies, has_home=settings.home_page),
+        *dashboard_routes(application.dashboard, api, base_url, limits, proxies, has_home=settings.home_page),
         *console_routes(application.console, base_url, limits, proxies),
     )
 

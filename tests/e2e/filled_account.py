@@ -60,6 +60,7 @@ def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
     ids = {
         "accounts": account_id, "meetings": meeting, "notes": note, "webhooks": webhook,
         "deliveries": delivery, "requests": request, "credits": payment["id"], "payments": doubtful,
+        "playground": "create_meeting",
     }  # fmt: skip
     sandbox = {
         "/sandbox/meetings/{meeting_id}": [each.removeprefix(server.url) for each in joining],

@@ -22,6 +22,7 @@ from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.http.docs import PAGES, DocsPages
 from meetcore.adapters.http.openapi import openapi_document
 from meetcore.adapters.http.reference import CLIENT_METHODS
+from meetcore.adapters.web.pages.playground import ROOT as PLAYGROUND
 from meetcore.app import Service
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.observability import IN_PROGRESS, Metric, NoMetrics
@@ -87,6 +88,9 @@ async def test_no_page_has_a_broken_link_or_loads_from_another_origin(http: http
         path = waiting.pop()
         visited.add(path)
         answer = await http.get(f"{BASE_URL}{path}")
+        if path.startswith(f"{PLAYGROUND}/"):
+            assert answer.headers["Location"] == f"/dashboard/sign-in?next={path}"
+            continue
         assert answer.status_code == 200, path
         if not answer.headers["Content-Type"].startswith("text/html"):
             continue
@@ -100,7 +104,8 @@ async def test_no_page_has_a_broken_link_or_loads_from_another_origin(http: http
                 waiting.append(found)
     assert visited >= {"/docs", "/docs/errors", "/docs/errors/conflict", "/api/v1/openapi.json"}
     assert visited >= {f"/docs/{name}" for name in PAGES}
-    assert visited >= {f"/docs/api/{name}" for name in CLIENT_METHODS}
+    for name in CLIENT_METHODS:
+        assert visited >= {f"/docs/api/{name}", f"{PLAYGROUND}/{name}"}
     assert visited >= {f"/docs/api/on_{kind.replace('.', '_')}" for kind in EventKind}
 
 

@@ -36,6 +36,10 @@ POST /dashboard/keys                                               owner develop
 POST /dashboard/keys/{id}/cap                                      owner finance
 POST /dashboard/keys/{id}/roll                                     owner developer
 POST /dashboard/keys/{id}/revoke                                   owner developer
+GET  /dashboard/playground                                         owner developer
+GET  /dashboard/playground/{operation}                             owner developer
+POST /dashboard/playground/{operation}                             owner developer
+POST /dashboard/playground/{operation}/key                         owner developer
 GET  /dashboard/webhooks                                           owner developer viewer
 GET  /dashboard/webhooks/events                                    owner developer viewer
 GET  /dashboard/webhooks/new                                       owner developer

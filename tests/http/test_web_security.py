@@ -78,7 +78,7 @@ async def ids_of(customer: Customer, browser: Browser) -> Mapping[str, str]:
         "deliveries": await one("deliveries"), "requests": str(called.id), "keys": await one("api_keys"),
         "sessions": await one("sessions"), "team": await one("memberships", "user_id"),
         "invitations": await one("invitations"), "credits": topup["id"],
-        "passkeys": await a_passkey(customer),
+        "passkeys": await a_passkey(customer), "playground": "get_me",
     }  # fmt: skip
 
 

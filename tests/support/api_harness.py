@@ -97,9 +97,16 @@ async def api_on(
 ) -> AsyncIterator[ApiApp]:
     """Run the API alone, on an application with changed ports, policies or limits."""
     changed = rebuilt(application, **changes)
-    base_url = changed.policy.base_url
+    yield api_of(changed, adjust(changed.api), limits)
+
+
+def api_of(
+    application: Application, use: UseCases | None = None, limits: RequestLimits = DEFAULT_LIMITS
+) -> ApiApp:
+    """Return the API of an application, on its use cases or on others."""
+    base_url = application.policy.base_url
     document = daily_document(OPERATIONS, base_url)
-    yield ApiApp(adjust(changed.api), changed.admit, changed.runtime, base_url, document, limits)
+    return ApiApp(use or application.api, application.admit, application.runtime, base_url, document, limits)
 
 
 def rebuilt(application: Application, **changes: Any) -> Application:

@@ -15,7 +15,7 @@ from meetcore.adapters.web.routes import dashboard_routes
 from meetcore.app import Service
 from meetcore.composition.application import Application
 from meetcore.domain.members.roles import OperatorRole, Role
-from tests.support.api_harness import BASE_URL
+from tests.support.api_harness import BASE_URL, api_of
 from tests.support.pages import Browser
 
 SESSIONS = {"/dashboard": "__Host-meetcore", "/console": "__Host-meetcore-console"}
@@ -67,7 +67,7 @@ def web_routes(application: Application) -> Sequence[Route]:
     """Return the routes of dashboard, console and sign-in."""
     limits = RequestLimits()
     return [
-        *dashboard_routes(application.dashboard, BASE_URL, limits),
+        *dashboard_routes(application.dashboard, api_of(application), BASE_URL, limits),
         *console_routes(application.console, BASE_URL, limits),
     ]
 

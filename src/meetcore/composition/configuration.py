@@ -58,6 +58,7 @@ def policy_of(settings: Settings) -> Policy:
         note_writer=settings.note_writer,
         base_url=settings.base_url,
         support_contact=settings.support_contact,
+        is_sandbox=settings.provider == "sandbox",
         key_prefix=settings.key_prefix,
         packages=settings.packages,
         four_eyes_above=settings.four_eyes_above or None,

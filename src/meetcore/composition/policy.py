@@ -78,6 +78,7 @@ class Policy:
     `unknown_keys_at_once` bounds look-ups of keys that are not known to be valid. The ledger is
     verified `verify_every_s` after the end of the last time, never where that is 0. Without `sends_mails` no
     mail is put into the outbox. `support_contact` is an e-mail or `https://` address, or empty.
+    `is_sandbox` is whether meetings are those of the sandbox.
     `link_keys` sign download links and `chain_keys` the ledger's entries: the first signs, all verify.
     `events_kept` is for deliveries, too. A lease is longer than its work may take
     (10 s for a call, 20 s for a post), or unfinished work is taken over; shorter ones are for tests.
@@ -88,6 +89,7 @@ class Policy:
     note_writer: str = BY_RULES
     base_url: str = ""
     support_contact: str = ""
+    is_sandbox: bool = False
     key_prefix: str = "mk"
     quotas: Quotas = field(factory=Quotas)
     pages_per_minute: int = PAGES_PER_MINUTE

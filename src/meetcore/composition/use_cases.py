@@ -20,6 +20,7 @@ from meetcore.usecases.members.audit import BoundedAuditLog
 from meetcore.usecases.members.members import MemberKeys, Members
 from meetcore.usecases.members.operators import Operators, OperatorTokens
 from meetcore.usecases.members.passkeys import Passkeys
+from meetcore.usecases.members.playground import Playground
 from meetcore.usecases.members.portal_links import Impersonate, MakePortalLink
 from meetcore.usecases.members.reads import AccountSettings, MemberReads
 from meetcore.usecases.members.refused_sign_ins import RefusedSignIns
@@ -287,7 +288,8 @@ def build_dashboard(app: Application) -> dashboard.DashboardUseCases:
     return dashboard.DashboardUseCases(
         access.sessions, access.request_link, access.redeem_link, access.sign_up, access.passkeys,
         access.member_passkeys, access.member_identities, access.members, MemberReads(ports.queries, log),
-        MemberKeys(administration, ports.queries, runtime), by_hand,
+        MemberKeys(administration, ports.queries, runtime),
+        Playground(administration, runtime, policy.is_sandbox), by_hand,
         dashboard.WebhooksByHand(api, ports.store, runtime), AccountSettings(administration, ports.queries),
         dashboard.CreditsByHand(app.payments.start, ports.store, ports.queries, runtime),
         Statements(ports.queries), ports.printer, account_data, administration, runtime, policy.sends_mails,

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from attrs import frozen
 
-from meetcore.adapters.api.commands import curl_command
+from meetcore.adapters.api.commands import curl_command, json_text
 
 Json = dict[str, Any]
 
@@ -114,8 +114,9 @@ class Reference:
         yield f"`{each.method} {self._server}{each.path}`"
         body = next(iter(_examples(_json(each.content.get("requestBody", {}))).values()), None)
         ids = {one["name"]: one.get("example", "…") for one in each.parameters("path")}
+        text = "" if body is None else json_text(body)
         url, with_key = self._server + each.path.format_map(ids), bool(each.parameters("header"))
-        yield _code("sh", curl_command(each.method, url, body, with_idempotency_key=with_key))
+        yield _code("sh", curl_command(each.method, url, text, with_idempotency_key=with_key))
         if self._try_it:
             yield f"[Try it]({self._try_it.format(name)}), signed in to the dashboard."
         yield "With [the Python client](../client):"

@@ -56,16 +56,21 @@ class Cookies:
     form: str = _named("-form")
     language: str = _named("-language", "meetcore")
 
+    @property
+    def playground(self) -> str:
+        """The name of the cookie with a key. `__Host-` is not for a cookie that is bound to a path."""
+        return f"{'__Secure-' if self.is_secure else ''}{self.site}-playground"
+
     def read(self, request: Request, name: str, longest: int = _MAX_COOKIE) -> str | None:
         """Return the value of a cookie; `None` where it is missing or longer than any of ours."""
         value = request.cookies.get(name)
         return value if value and len(value) <= longest else None
 
-    def set(self, response: Response, name: str, value: str, kept: timedelta) -> None:
-        """Set a cookie that no script reads, for so long."""
+    def set(self, response: Response, name: str, value: str, kept: timedelta, path: str = "/") -> None:
+        """Set a cookie that no script reads, for so long; one of a path comes with no link from elsewhere."""
         response.set_cookie(
-            name, value, max_age=int(kept.total_seconds()), path="/", secure=self.is_secure, httponly=True,
-            samesite="lax",
+            name, value, max_age=int(kept.total_seconds()), path=path, secure=self.is_secure, httponly=True,
+            samesite="lax" if path == "/" else "strict",
         )  # fmt: skip
 
     def clear(self, response: Response, name: str) -> None:

@@ -5,6 +5,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from meetcore.adapters.api.http_common import RequestLimits
 from meetcore.adapters.web import shared_pages, sign_up, texts, visit, web_app
@@ -18,6 +19,7 @@ from meetcore.adapters.web.pages import (
     money,
     notes,
     overview,
+    playground,
     receipts,
     requests,
     settings,
@@ -34,8 +36,8 @@ from meetcore.usecases.members import dashboard, passkeys
 from meetcore.usecases.payments.start_payment import CREDITS_PAGE
 
 _ROOMS: Final = (
-    overview, meeting_lists, meetings, notes, credits, receipts, money, statements, requests, webhooks,
-    members, settings,
+    overview, meeting_lists, meetings, notes, credits, receipts, money, statements, requests, playground,
+    webhooks, members, settings,
 )  # fmt: skip
 
 PAGES: Final[Sequence[visit.Page]] = (
@@ -64,14 +66,15 @@ MENU: Final[tuple[tuple[str, str, Action], ...]] = (
 
 
 def dashboard_routes(
-    use: dashboard.DashboardUseCases, base_url: str, limits: RequestLimits, proxies: Sequence[Network] = (),
-    *, has_home: bool = True,
+    use: dashboard.DashboardUseCases, api: ASGIApp, base_url: str, limits: RequestLimits,
+    proxies: Sequence[Network] = (), *, has_home: bool = True,
 ) -> list[Route]:  # fmt: skip
     """Build the routes under `/dashboard`, and the page at `/`, unless it is turned off.
 
-    `base_url`'s scheme decides whether cookies are bound to TLS.
+    `api` answers the requests of the playground. `base_url`'s scheme decides whether cookies are bound to
+    TLS.
     """
-    area = _area(use)
+    area = _area(use, api)
     cookies = Cookies(area.site, is_secure=urlsplit(base_url).scheme == "https")
     site = web_app.Site(cookies, area, base_url, limits, proxies)
     sign_in = SignInPages(site)
@@ -86,7 +89,9 @@ def dashboard_routes(
     ]
 
 
-def _area(use: dashboard.DashboardUseCases) -> visit.Area[SignedIn, dashboard.DashboardUseCases, Action]:
+def _area(
+    use: dashboard.DashboardUseCases, api: ASGIApp
+) -> visit.Area[SignedIn, dashboard.DashboardUseCases, Action]:
     """Describe the dashboard as an area of the site."""
     return visit.Area(
         root="/dashboard",
@@ -104,6 +109,7 @@ def _area(use: dashboard.DashboardUseCases) -> visit.Area[SignedIn, dashboard.Da
         name_page=lambda who: "" if who.user is None else members.ACCOUNTS,
         identity=_identity,
         menu=MENU,
+        api=api,
     )
 
 

@@ -16,6 +16,7 @@ from attrs import evolve, field, frozen
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp
 
 from meetcore.adapters.catalogues import translations
 from meetcore.adapters.web.cookies import Cookies
@@ -55,6 +56,7 @@ class Area(Generic[Who, Use, Allowed]):
     `root` begins every path, and `site` the names of the cookies. `find` knows the sessions of this area
     alone. `menu` has a path, a label and the action that it needs for each of its pages. `can_sign_up` is
     whether accounts can be opened. The name at the top leads to the page of `name_page`, if there is one.
+    `api` is the API of this process, for an area that has a playground.
     """
 
     root: str
@@ -72,6 +74,7 @@ class Area(Generic[Who, Use, Allowed]):
     name_page: Callable[[Who], str]
     identity: Callable[[Who], Identity]
     menu: Sequence[tuple[str, str, Allowed]]
+    api: ASGIApp | None = None
 
     @property
     def sign_in(self) -> str:

@@ -160,3 +160,9 @@ def check_operator_allowed(role: OperatorRole, action: OperatorAction) -> None:
 def scopes_of(role: Role) -> frozenset[Scope]:
     """Return the scopes that a member's own actions have in the API."""
     return frozenset[Scope]().union(*(SCOPES.get(action, ()) for action in ALLOWED[role]))
+
+
+def playground_scopes(role: Role, *, is_sandbox: bool) -> tuple[Scope, ...]:
+    """Return the scopes of a key for trying requests: the member's own, without the sandbox those to read."""
+    own = scopes_of(role)
+    return tuple(each for each in Scope if each in own and (is_sandbox or each.value.endswith(":read")))

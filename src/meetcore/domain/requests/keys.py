@@ -24,6 +24,8 @@ DEFAULT_NAME: Final = "API key"
 """Of a key that was made without one."""
 MAX_OVERLAP_H: Final = 168
 """Hours for which a key that was rolled may go on."""
+PLAYGROUND_NAME: Final = "Playground"
+PLAYGROUND_LASTS: Final = timedelta(hours=1)
 
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _PREFIX = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII)
@@ -180,6 +182,16 @@ def check_usable(key: ApiKey | None, now: datetime) -> ApiKey:
 def _is_usable(key: ApiKey, now: datetime) -> bool:
     # A revocation is not compared with now: the clock of the host that revoked it may be ahead of ours.
     return key.revoked_at is None and (key.expires_at is None or now < key.expires_at)
+
+
+def is_playground_key(key: ApiKey, member_id: UUID | None, now: datetime) -> bool:
+    """Return whether a key was made for a member's playground and still works.
+
+    A guest's member id is `None`, like that of a key of the operator; those of the playground are known by
+    their short life.
+    """
+    is_short = key.expires_at is not None and key.expires_at <= key.created_at + PLAYGROUND_LASTS
+    return is_short and (key.name, key.created_by) == (PLAYGROUND_NAME, member_id) and _is_usable(key, now)
 
 
 def roll(

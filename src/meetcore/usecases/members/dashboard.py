@@ -34,6 +34,7 @@ from meetcore.usecases.members import operators, sign_in_links
 from meetcore.usecases.members.audit import record_action
 from meetcore.usecases.members.members import MemberKeys, Members
 from meetcore.usecases.members.passkeys import Passkeys
+from meetcore.usecases.members.playground import Playground
 from meetcore.usecases.members.portal_links import Impersonate, MakePortalLink
 from meetcore.usecases.members.reads import AccountSettings, MemberReads
 from meetcore.usecases.members.sessions import Sessions, SignInWithPasskey
@@ -325,6 +326,7 @@ class DashboardUseCases:
     members: Members
     reads: MemberReads
     keys: MemberKeys
+    playground: Playground
     by_hand: WorkByHand
     webhooks: WebhooksByHand
     settings: AccountSettings

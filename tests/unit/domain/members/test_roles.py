@@ -130,3 +130,17 @@ def test_members_of_a_suspended_account_read_and_start_nothing(action: roles.Act
         with pytest.raises(Unprocessable, match=r"^The account is suspended\. Ask the operator"):
             check_member(who, action)
     check_member(evolve(who, account=evolve(account, suspended_at=None)), action)
+
+
+@pytest.mark.parametrize("role", roles.Role)
+def test_a_key_of_the_playground_has_the_scopes_of_the_role_and_only_reads_without_the_sandbox(
+    role: roles.Role,
+) -> None:
+    own = roles.playground_scopes(role, is_sandbox=True)
+    assert (frozenset(own), len(own)) == (roles.scopes_of(role), len(roles.scopes_of(role)))
+    reads = roles.playground_scopes(role, is_sandbox=False)
+    assert reads == tuple(scope for scope in own if not scope.value.endswith("write"))
+
+
+def test_the_scopes_of_the_playground_stand_in_the_order_of_all() -> None:
+    assert roles.playground_scopes(roles.Role.OWNER, is_sandbox=True) == tuple(Scope)

@@ -308,3 +308,19 @@ def test_an_overlap_is_up_to_seven_days_of_whole_hours(overlap_h: int) -> None:
         with pytest.raises(keys.InvalidOverlap, match="0 to 168 whole hours"):
             check(overlap_h)
     assert [keys.check_overlap(hours) for hours in (0, keys.MAX_OVERLAP_H)] == [0, keys.MAX_OVERLAP_H]
+
+
+def test_a_key_of_the_playground_is_known_by_name_member_and_short_life():
+    member, end = UUID(int=7), NOW + keys.PLAYGROUND_LASTS
+    key = evolve(KEY, name=keys.PLAYGROUND_NAME, created_by=member, created_at=NOW, expires_at=end)
+    assert keys.is_playground_key(key, member, NOW)
+    assert keys.is_playground_key(evolve(key, expires_at=end - TICK), member, NOW)
+    assert keys.is_playground_key(evolve(key, created_by=None), None, NOW)
+    for other in (
+        evolve(key, name="CI"), evolve(key, expires_at=None), evolve(key, expires_at=end + TICK),
+        evolve(key, created_by=None), evolve(key, revoked_at=NOW),
+    ):  # fmt: skip
+        assert not keys.is_playground_key(other, member, NOW)
+    assert not keys.is_playground_key(key, UUID(int=8), NOW)
+    assert keys.is_playground_key(key, member, end - TICK)
+    assert not keys.is_playground_key(key, member, end)
