@@ -210,6 +210,14 @@ async def test_each_start_begins_a_session_and_each_leaving_ends_it(state: Sandb
     assert only.started_at == only.ended_at
 
 
+async def test_a_session_of_the_past_has_its_instants(state: SandboxState):
+    name, start = provider_meeting_id(uuid4()), datetime(2026, 10, 1, 2, 0, tzinfo=UTC)
+    await state.put(name, STARTED, start)
+    await state.put(name, ENDED, start + timedelta(minutes=40))
+    (held,) = await state.sessions(name)
+    assert (held.started_at, held.ended_at) == (start, start + timedelta(minutes=40))
+
+
 async def test_of_a_start_and_a_removal_at_once_one_wins(state: SandboxState):
     for _ in range(10):
         name = provider_meeting_id(uuid4())

@@ -132,7 +132,8 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
         (written,) = until(lambda: dev.delivered("note.completed"), "the demo's notes are in the inbox")
         assert written["payload"]["data"]["status"] == "completed"
         with meetcore_client(dev.url, dev.key) as api:
-            [held] = api.meetings.list()
+            held = api.meetings.get(written["payload"]["data"]["meeting_id"])
+            assert len(list(api.meetings.list())) > 30, "six weeks, and what is to come"
         assert held.start_at - held.created_at < timedelta(minutes=2), "it is recorded when it takes place"
         webhook, meeting, _ = dev.paste()
         assert f"sleep 2; curl -sS {dev.url}/inbox.json" in dev.output
@@ -157,14 +158,14 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
                 assert api.meetings.get(meeting["id"]).status == status
         (ended,) = until(lambda: dev.delivered("meeting.ended"), "the end is in the inbox")
         assert ended["payload"]["data"]["status"] == "ended"
-        first_key = dev.key
+        first_key, first_meetings = dev.key, meeting_ids(dev)
         refuse_second_start(launcher, work_dir)
         refuse_taken_port(launcher, work_dir, dev.port)
         assert dev.process.poll() is None
         dev.stop(signal.SIGINT)
 
     with running(launcher, work_dir, drain_s=5) as dev:
-        assert dev.key == first_key, "the demo account is the same at every start"
+        assert (dev.key, meeting_ids(dev)) == (first_key, first_meetings), "it is the same at every start"
         assert (work_dir / "data" / "secrets.key").read_text().strip() not in dev.output
         sign_in_by_the_printed_links(dev)
         meeting, _ = dev.paste()  # the webhook is registered: its line would be 409
@@ -182,6 +183,11 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
         )
         assert httpx.get(f"{dev.url}/healthz", trust_env=False, timeout=20).status_code == 200
         dev.stop(signal.SIGTERM)
+
+
+def meeting_ids(dev: Dev) -> list[str]:
+    with meetcore_client(dev.url, dev.key) as api:
+        return [each.id for each in api.meetings.list()]
 
 
 def sign_in_by_the_printed_links(dev: Dev) -> None:

@@ -19,15 +19,17 @@ class MemorySandboxState:
     async def get(self, provider_meeting_id: str) -> SandboxMeetingState | None:
         return self._states.get(provider_meeting_id)
 
-    async def put(self, provider_meeting_id: str, state: SandboxMeetingState) -> bool:
+    async def put(
+        self, provider_meeting_id: str, state: SandboxMeetingState, at: datetime | None = None
+    ) -> bool:
         if (self._states.get(provider_meeting_id), state) not in STEPS:
             return False
         self._states[provider_meeting_id] = state
-        self._hold(provider_meeting_id, state)
+        self._hold(provider_meeting_id, state, at or self._now())
         return True
 
-    def _hold(self, name: str, state: SandboxMeetingState) -> None:
-        sessions, now = self._sessions.setdefault(name, []), self._now()
+    def _hold(self, name: str, state: SandboxMeetingState, now: datetime) -> None:
+        sessions = self._sessions.setdefault(name, [])
         if state is not SandboxMeetingState.STARTED and sessions and sessions[-1].ended_at is None:
             sessions[-1] = evolve(sessions[-1], ended_at=now)
         is_over = state is SandboxMeetingState.ENDED

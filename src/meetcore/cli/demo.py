@@ -1,4 +1,4 @@
-"""The demo of `meetcore dev`: its account, a past meeting, and the start message.
+"""The demo of `meetcore dev`: its account, a first meeting, and the start message.
 
 The account is the same at every start, with hosts, a key and an operator. A new one has a meeting, made by
 the API and the join page of the sandbox as a customer and a host would make it; its recording and notes
@@ -40,6 +40,7 @@ DEMO_EMAIL = "demo@example.com"
 DEMO_FILE = "demo.json"
 DEMO_OPERATOR_EMAIL = "operator@example.com"
 DEMO_CREDITS = 1_000
+DEMO_KEY = "Website"
 DEMO_HOSTS = (("demo-host-1", 100), ("demo-host-2", 100), ("demo-host-3", 300), ("demo-host-4", 1000))
 
 TITLE: Final = "Weekly product meeting"
@@ -77,7 +78,7 @@ async def keep_demo_account(application: Application, data_dir: Path) -> Demo:
     if demo is not None and await application.ports.queries.find_caller(keys.digest(demo.key)) is not None:
         return demo
     account_id = await _open_account(application)
-    minted = await application.administration.keys.create(account_id, tuple(keys.Scope))
+    minted = await application.administration.keys.create(account_id, tuple(keys.Scope), name=DEMO_KEY)
     for provider_user_id, capacity in DEMO_HOSTS:
         with suppress(Conflict):  # an earlier start got this far
             await application.administration.hosts.add(provider_user_id, capacity)

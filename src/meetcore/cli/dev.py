@@ -1,7 +1,7 @@
 """`meetcore dev`: everything on one machine with nothing to install.
 
 An embedded Postgres, the API with its worker in the same process, the sandbox provider, a demo
-account with credits, hosts and a key, and an inbox that receives webhooks over TLS. All of it lives
+account with credits, hosts, a key and a past, and an inbox that receives webhooks over TLS. All of it lives
 in one data directory and is there again at the next start.
 """
 
@@ -14,7 +14,7 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -43,8 +43,11 @@ from meetcore.cli.demo import (
     start_message,
     write_private,
 )
+from meetcore.cli.demo_history import DemoHistory, opened_at
 from meetcore.cli.output import ExitCode, complain, print_message
+from meetcore.composition.application import Application, Part
 from meetcore.composition.infrastructure import Network, open_application
+from meetcore.composition.past import open_past
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.webhooks import addresses, urls
 from meetcore.ports.webhook_sender import Resolver
@@ -176,9 +179,9 @@ def _refuse_new_key_for_old_data(file: Path, directory: Path) -> None:
 async def _run(settings: Settings, port: int, data_dir: Path, database: EmbeddedPostgres) -> None:
     async with _inbox(settings, data_dir) as (network, routes):
         is_new = not (data_dir / DEMO_FILE).exists()
-        async with open_application(settings, network) as application:
-            _say("looking after the demo account")
-            demo = await keep_demo_account(application, data_dir)
+        async with open_application(settings, network, [Part.NOTES] if is_new else ()) as application:
+            _say("writing six weeks of a demo account" if is_new else "looking after the demo account")
+            demo = await _keep_demo_account(application, data_dir, is_new=is_new)
             is_registered = await is_inbox_registered(application, demo)
             lines = await page_lines(application, settings.base_url, demo)
         service = Service(settings, network, lambda _: routes)
@@ -198,6 +201,17 @@ async def _run(settings: Settings, port: int, data_dir: Path, database: Embedded
         watching = asyncio.create_task(_end_without(database, server))
         await serving
         watching.cancel()
+
+
+async def _keep_demo_account(application: Application, data_dir: Path, *, is_new: bool) -> Demo:
+    """Return the demo account; a new one was opened weeks ago and has a past, where the sandbox plays it."""
+    now = datetime.now(UTC)
+    past = open_past(application, opened_at(now)) if is_new else None
+    if past is None:
+        return await keep_demo_account(application, data_dir)
+    demo = await keep_demo_account(past.application, data_dir)
+    await DemoHistory(past, demo, now).fill()
+    return demo
 
 
 async def _hold_demo_meeting(url: str, demo: Demo) -> None:

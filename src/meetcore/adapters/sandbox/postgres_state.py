@@ -6,6 +6,7 @@ transaction: a provider is another system, which a rollback does not affect.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -25,10 +26,10 @@ _GET = "SELECT state FROM sandbox_meetings WHERE provider_meeting_id = %(id)s"
 # Takes a step of `STEPS`, and begins or ends a session with it. Returns a row if taken.
 _PUT = """
 WITH step AS (
-    INSERT INTO sandbox_meetings AS known (provider_meeting_id, state)
-    SELECT %(id)s, %(state)s WHERE %(is_first)s OR EXISTS (
+    INSERT INTO sandbox_meetings AS known (provider_meeting_id, state, changed_at)
+    SELECT %(id)s, %(state)s, COALESCE(%(at)s, clock_timestamp()) WHERE %(is_first)s OR EXISTS (
         SELECT FROM sandbox_meetings WHERE provider_meeting_id = %(id)s)
-    ON CONFLICT (provider_meeting_id) DO UPDATE SET state = excluded.state, changed_at = clock_timestamp()
+    ON CONFLICT (provider_meeting_id) DO UPDATE SET state = excluded.state, changed_at = excluded.changed_at
     WHERE known.state = ANY(%(origins)s::text[])
     RETURNING state, changed_at
 ), ended AS (
@@ -89,12 +90,15 @@ class PostgresSandboxState:
             row = await (await connection.execute(_GET, {"id": provider_meeting_id})).fetchone()
         return None if row is None else SandboxMeetingState(row["state"])
 
-    async def put(self, provider_meeting_id: str, state: SandboxMeetingState) -> bool:
+    async def put(
+        self, provider_meeting_id: str, state: SandboxMeetingState, at: datetime | None = None
+    ) -> bool:
         origins = {origin for origin, to in STEPS if to is state}
         values = {
             "id": provider_meeting_id,
             "state": state.value,
             "is_first": None in origins,
+            "at": at,
             "origins": [origin.value for origin in origins if origin is not None],
         }
         async with answering(self._pool) as connection:

@@ -67,8 +67,10 @@ class SandboxState(Protocol):
     async def get(self, provider_meeting_id: str) -> SandboxMeetingState | None:
         """Return the last state, `None` before the first."""
 
-    async def put(self, provider_meeting_id: str, state: SandboxMeetingState) -> bool:
-        """Take a step of `STEPS`; return whether this call took it."""
+    async def put(
+        self, provider_meeting_id: str, state: SandboxMeetingState, at: datetime | None = None
+    ) -> bool:
+        """Take a step of `STEPS`, now or `at` an earlier instant; return whether this call took it."""
 
     async def host_key(self, provider_user_id: str) -> str | None:
         """Return a host's key, `None` before the first."""
