@@ -38,15 +38,20 @@ async def an_account(
     """An account whose credits were moved at these instants."""
     account = (await harness.customer(credits=0)).account_id
     for at, amount in moves:
-        operation = str(application.runtime.new_id(at))
-        async with application.ports.store.begin() as tx:
-            view = await tx.postings.load_locked(account, [operation])
-            posting = ledger.adjust(
-                view.funds, application.runtime.new_id(at), operation, amount,
-                Reference("ticket", operation), at,
-            )  # fmt: skip
-            assert await append_one(tx, view.funds, posting) is not None
+        await move_credits(application, account, at, amount)
     return account
+
+
+async def move_credits(application: Application, account_id: UUID, at: datetime, amount: int) -> None:
+    """Move credits of an account at an instant."""
+    operation = str(application.runtime.new_id(at))
+    async with application.ports.store.begin() as tx:
+        view = await tx.postings.load_locked(account_id, [operation])
+        posting = ledger.adjust(
+            view.funds, application.runtime.new_id(at), operation, amount,
+            Reference("ticket", operation), at,
+        )  # fmt: skip
+        assert await append_one(tx, view.funds, posting) is not None
 
 
 def last_month(application: Application) -> Month:
