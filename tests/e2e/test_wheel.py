@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from meetcore.adapters.http.docs import PAGES
+from meetcore.adapters.settings.plugins import GROUPS
 from tests.support.wheels import Clean, check_types, installed, wheel, with_what_it_needs
 from tests.unit.test_docs import Block, python_blocks
 
@@ -87,6 +89,14 @@ def test_the_wheel_requires_attrs_and_nothing_else(wheel: Path) -> None:
         r"^Requires-Dist: ([\w.-]+)[^;\n]*$", metadata_text, re.MULTILINE
     )  # without those of extras
     assert needed == ["attrs"]
+
+
+def test_the_wheel_registers_the_adapters_of_the_checkout(wheel: Path) -> None:
+    (distribution,) = metadata.distributions(path=[str(wheel)])
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
+    assert set(groups) == {group.name for group in GROUPS}
+    for group, named in groups.items():
+        assert {each.name: each.value for each in distribution.entry_points.select(group=group)} == named
 
 
 def test_what_only_notes_need_comes_with_no_other_extra_of_the_service(wheel: Path) -> None:

@@ -20,7 +20,7 @@ from meetcore.composition.plugins import OwnPorts
 from meetcore.domain.meetings.meetings import ProviderAbilities
 from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
 from meetcore.domain.payments.payments import Payment
-from meetcore.domain.payments.refunds import Refund
+from meetcore.domain.payments.refunds import Refund, RefundState
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.payments import (
     Checkout,
@@ -74,7 +74,7 @@ class Till:
     async def find(self, payment: Payment) -> GatewayRecord | None:
         raise GatewayRefused
 
-    async def refund(self, payment: Payment, refund: Refund) -> None:
+    async def refund(self, payment: Payment, refund: Refund) -> RefundState:
         raise GatewayRefused
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 from meetcore.adapters.settings import (
     Settings,
@@ -97,7 +96,8 @@ def test_every_group_has_one_of_ours_and_each_can_be_imported(group: plugins.Gro
     assert group.own_names()
     for name in group.own_names():
         assert isinstance(group.load(name), group.kind)
-        assert getattr(evolve(Settings(), **{group.setting: name}), group.setting) == name
+        named: dict[str, Any] = {group.setting: name}
+        assert getattr(Settings(**named), group.setting) == name
 
 
 def test_a_name_that_is_not_registered_is_refused_with_the_known_ones(
