@@ -79,10 +79,11 @@ def context_for(
 
 
 def check_name(group: plugins.Group[Any], name: str, own: str) -> None:
-    """Make sure that an adapter has the name that it is registered under: its records keep it."""
-    if ":" not in name and own != name:
+    """Make sure that an adapter's own name, which records keep, is that of its registration, and not ours."""
+    if own != name and (":" not in name or own in group.own_names()):
+        known = "a name of its own" if ":" in name else "the name that it is registered under"
         raise SettingsRefused(
-            f"{group.variable} is {name}, and the adapter calls itself {own}: let it have one"
+            f"{group.variable} is {name}, and the adapter calls itself {own}: give it {known}"
         )
 
 

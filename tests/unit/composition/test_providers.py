@@ -1,14 +1,19 @@
 """The registered video providers: each has everything that the service needs of it."""
 
+import sys
 from contextlib import AsyncExitStack
+from types import SimpleNamespace
 
 import pytest
 from attrs import evolve
 
-from meetcore.adapters.settings import SecretStr, Settings
+from meetcore.adapters.jitsi import JitsiProvider
+from meetcore.adapters.settings import SecretStr, Settings, SettingsRefused
 from meetcore.adapters.settings.plugins import PROVIDERS
-from meetcore.composition.plugins import ServiceParts
+from meetcore.composition.plugins import ServiceParts, check_name
 from meetcore.composition.providers import open_provider, webhook_parsers
+from meetcore.domain.meetings.meetings import ProviderAbilities
+from meetcore.ports.plugins import Context
 
 NAMES = ("jitsi", "sandbox", "zoom")
 ZOOM = Settings(zoom_account_id="a", zoom_client_id="b", zoom_client_secret=SecretStr("c"))
@@ -26,6 +31,41 @@ async def test_a_provider_and_its_files_are_of_one_name(name: str) -> None:
         parts = ServiceParts(settings, (bytes(32),), pool)  # type: ignore[arg-type]
         provider, files = open_provider(parts, stack)
         assert provider.abilities.name == files.provider == name
+
+
+def open_jitsi(_: Context[None]) -> JitsiProvider:
+    return JitsiProvider("https://rooms.example", bytes(32))
+
+
+class Rooms(JitsiProvider):
+    @property
+    def abilities(self) -> ProviderAbilities:
+        return evolve(super().abilities, name="rooms")
+
+
+def open_rooms(_: Context[None]) -> Rooms:
+    return Rooms("https://rooms.example", bytes(32))
+
+
+async def test_a_provider_of_others_has_a_name_of_its_own_and_no_recordings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = SimpleNamespace(open_rooms=open_rooms, open_jitsi=open_jitsi)
+    monkeypatch.setitem(sys.modules, "rooms", module)
+    async with AsyncExitStack() as stack:
+        provider, files = open_provider(ServiceParts(Settings(provider="rooms:open_rooms")), stack)
+        assert provider.abilities.name == files.provider == "rooms"
+        with pytest.raises(
+            SettingsRefused, match="the adapter calls itself jitsi: give it a name of its own"
+        ):
+            open_provider(ServiceParts(Settings(provider="rooms:open_jitsi")), stack)
+
+
+def test_a_provider_is_registered_under_its_name() -> None:
+    with pytest.raises(
+        SettingsRefused, match="MEETCORE_PROVIDER is zoom, and the adapter calls itself rooms"
+    ):
+        check_name(PROVIDERS, "zoom", "rooms")
 
 
 @pytest.mark.parametrize("chosen", NAMES)
