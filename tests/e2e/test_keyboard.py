@@ -114,6 +114,9 @@ def test_credits_are_bought(seat: Seat, tmp_path: Path) -> None:
     assert list(seat.customer.api.credits.topups()) == [], "Enter saved the name and started no payment"
     keys.tab_to("Buy 500 credits", "button")
     assert keys.follow().ok
+    keys.skip_to_content()
+    keys.tab_to("Pay now", "link")
+    assert keys.follow().ok
     assert seat.path.startswith("/sandbox/payments/")
     keys.tab_to("Pay", "button")
     assert keys.follow().ok

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import html
 import io
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -10,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from meetcore.composition.application import Application
+from meetcore.domain.members.audit import SERVICE
 from meetcore.domain.members.roles import Role
 from meetcore.domain.money import ledger
 from meetcore.domain.money.statements import Month, month_of
@@ -17,11 +20,15 @@ from meetcore.domain.money.transfers import Book, Reference, Transfer, TransferK
 from meetcore.ports.runtime import PrinterBusy
 from meetcore.usecases.mails import MailQueue
 from meetcore.usecases.money.statements import MailStatements
+from meetcore.usecases.payments.refunds import refund_within
 from tests.http.test_dashboard import SignIn, browsers, sign_in
 from tests.support.api_harness import ApiHarness, Customer
+from tests.support.paid_payments import a_paid_payment
 from tests.support.sandbox_recordings import a_recording, note_in
 from tests.support.texts import assert_contains
 from tests.support.transactions import append_one
+
+NBSP = "\N{NO-BREAK SPACE}"
 
 pypdf = pytest.importorskip("pypdf")
 
@@ -116,6 +123,38 @@ async def test_a_statement_names_meetings_and_who_spent(customer: Customer, sign
         "Meeting: Rapat anggaran tahunan Rapat anggaran", f"{name} \N{MINUS SIGN}40",
     )  # fmt: skip
     assert text.count("anggaran") == 8, "a long title is broken into lines, not cut"
+
+
+async def test_a_statement_has_the_purchases_and_refunds_of_its_month(
+    customer: Customer, sign_in: SignIn
+) -> None:
+    customer = await customer.harness.customer(credits=0)
+    month, application = last_month(customer.application), customer.application
+    await move_credits(application, customer.account_id, month.begins_at, 1)  # so that it has a statement
+    first, second = await a_paid_payment(customer), await a_paid_payment(customer)
+    at = month.begins_at + timedelta(days=2)
+    async with application.ports.store.begin() as tx:
+        await refund_within(tx, application.runtime, SERVICE, at, UUID(second), 100, "asked for")
+    await customer.query("UPDATE receipts SET issued_at = %s WHERE payment_id = %s", at, first)
+    [receipt] = await customer.query("SELECT year, number FROM receipts WHERE payment_id = %s", first)
+    number = f"{receipt['year']}-{receipt['number']:06d}"
+    browser, path = await sign_in(customer.account_id, Role.FINANCE), f"/dashboard/statements/{month}"
+    page = html.unescape((await browser.get(path)).text)
+    text = " ".join(text_of((await browser.get(f"{path}.pdf")).content).split())
+    for shown in (page.replace(NBSP, " "), text):
+        assert_contains(
+            shown, f"{month}-{customer.account_id.hex[-12:]}", "PT Rapat Daring", "Tax number", number,
+            "Purchase of credits", "IDR 500,000", "IDR 55,000", "IDR 555,000", "Refund of a payment",
+            "\N{MINUS SIGN}IDR 111,000", "IDR 444,000", "+400",
+        )  # fmt: skip
+    assert_contains(page, f'href="{path}.pdf"', f'href="{path}.csv"')
+    rows = list(csv.reader(io.StringIO((await browser.get(f"{path}.csv")).text.removeprefix("\ufeff"))))
+    assert [row[1:2] + row[4:] for row in rows] == [
+        ["kind", "credits", "currency", "price", "tax", "amount"],
+        ["purchase", "500", "IDR", "500000", "55000", "555000"],
+        ["refund", "-100", "IDR", "-100000", "-11000", "-111000"],
+    ]
+    assert rows[1][2:4] == [number, first]
 
 
 async def test_only_months_that_are_over_have_a_statement(

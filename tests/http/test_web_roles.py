@@ -29,6 +29,8 @@ GET  /dashboard/credits/{id}/receipt.pdf                           owner finance
 GET  /dashboard/ledger                                             owner developer finance viewer
 GET  /dashboard/ledger.csv                                         owner developer finance viewer
 GET  /dashboard/spending                                           owner developer finance viewer
+GET  /dashboard/statements/{month}                                 owner finance
+GET  /dashboard/statements/{month}.csv                             owner finance
 GET  /dashboard/statements/{month}.pdf                             owner finance
 GET  /dashboard/keys                                               owner developer finance viewer
 GET  /dashboard/keys/new                                           owner developer

@@ -154,6 +154,11 @@ class PaymentQueries(Protocol):
 
     async def find_payment(self, account_id: UUID, payment_id: UUID) -> views.PaymentPapers | None: ...
     async def list_payments(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Payment]: ...
+    async def list_papers(
+        self, account_id: UUID, begins_at: datetime, ends_at: datetime
+    ) -> Sequence[views.PaymentPapers]:
+        """List the account's payments that were paid, or whose refund was made or failed, in a time."""
+
     async def list_all_payments(
         self, limit: int, before: UUID | None, *, in_doubt: bool = False
     ) -> Sequence[views.PaymentLine]: ...

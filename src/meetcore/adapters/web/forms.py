@@ -1,5 +1,7 @@
 """Forms: filters in the address of a page, refusals of the domain as texts of fields, and files to keep."""
 
+import csv
+import io
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, Final, TypeVar
@@ -195,3 +197,10 @@ def attachment(name: str) -> dict[str, str]:
 def send_file(body: bytes, name: str, media_type: str) -> Response:
     """Answer with a file to keep, under an ASCII name."""
     return Response(body, headers=attachment(name), media_type=media_type)
+
+
+def send_csv(rows: Iterable[Sequence[object]], name: str) -> Response:
+    """Answer with rows as a CSV file (RFC 4180), the head of the columns first."""
+    out = io.StringIO()
+    csv.writer(out).writerows(rows)
+    return send_file((CSV_MARK + out.getvalue()).encode(), name, "text/csv; charset=utf-8")

@@ -9,6 +9,7 @@ from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.members import audit, roles
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.notes.notes import NoteStatus
+from meetcore.domain.payments.bookings import BookingKind
 from meetcore.domain.payments.payments import Doubt, PaymentStatus
 from meetcore.domain.payments.views import MessageSource
 from meetcore.domain.requests.keys import Scope
@@ -162,6 +163,12 @@ PAYMENT_DOUBTS: Final[Mapping[Doubt, tuple[str, str]]] = {
     ),
 }
 """Why a payment is in doubt, and what to do."""
+
+BOOKING_KINDS: Final[Mapping[BookingKind, str]] = {
+    BookingKind.PURCHASE: _("Purchase of credits"),
+    BookingKind.REFUND: _("Refund of a payment"),
+    BookingKind.REFUND_FAILED: _("Refund that failed"),
+}
 
 MESSAGE_SOURCES: Final[Mapping[MessageSource, str]] = {
     MessageSource.CHECKOUT: _("Page of payment made"),

@@ -13,7 +13,9 @@ from meetcore.domain.members import roles
 from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.members.views import SignedIn, SignedInOperator, check_member
 from meetcore.domain.money.pricing import Quote
+from meetcore.domain.money.statements import Month
 from meetcore.domain.notes.edits import Corrections
+from meetcore.domain.payments.bookings import Booking, bookings_of
 from meetcore.domain.payments.packages import CreditOrder, CreditPackage, FreeAmount
 from meetcore.domain.payments.payments import Payment
 from meetcore.domain.payments.receipts import Buyer, Receipt, check_buyer
@@ -164,6 +166,12 @@ class CreditsByHand:
         check_member(who, roles.Action.VIEW_STATEMENTS)
         found = await self.find(who, payment_id)
         return found, require_record(found.receipt, "receipt")
+
+    async def list_bookings(self, who: SignedIn, month: Month) -> Sequence[Booking]:
+        """List the purchases and refunds of a month."""
+        check_member(who, roles.Action.VIEW_STATEMENTS)
+        papers = await self.queries.list_papers(who.account.id, month.begins_at, month.ends_at)
+        return bookings_of(papers, month.begins_at, month.ends_at)
 
     async def find_buyer(self, who: SignedIn) -> Buyer:
         """Return whom receipts are made out to."""

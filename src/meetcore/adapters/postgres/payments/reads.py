@@ -1,9 +1,10 @@
 """Reads of payments."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
-from meetcore.adapters.postgres.columns import utc
+from meetcore.adapters.postgres.columns import Row, utc
 from meetcore.adapters.postgres.payments.rows import PAYMENT, RECEIPT, REFUND
 from meetcore.adapters.postgres.repository import NEWEST, Reads, load_statements
 from meetcore.domain.payments import views
@@ -12,14 +13,22 @@ from meetcore.domain.payments.payments import Payment
 SQL = load_statements(__file__, PAYMENT=PAYMENT, REFUND=REFUND, RECEIPT=RECEIPT)
 
 
+def _papers(row: Row) -> views.PaymentPapers:
+    return views.PaymentPapers(PAYMENT.read(row), RECEIPT.find(row), REFUND.find(row))
+
+
 class PaymentReads(Reads):
     """Reads of payments, for customers and operators."""
 
     async def find_payment(self, account_id: UUID, payment_id: UUID) -> views.PaymentPapers | None:
         row = await self._one(SQL["find_payment"], account_id=account_id, id=payment_id)
-        if row is None:
-            return None
-        return views.PaymentPapers(PAYMENT.read(row), RECEIPT.find(row), REFUND.find(row))
+        return None if row is None else _papers(row)
+
+    async def list_papers(
+        self, account_id: UUID, begins_at: datetime, ends_at: datetime
+    ) -> Sequence[views.PaymentPapers]:
+        named = {"account_id": account_id, "begins_at": begins_at, "ends_at": ends_at}
+        return [_papers(row) for row in await self._all(SQL["list_papers"], named)]
 
     async def list_payments(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Payment]:
         named = {"account_id": account_id, "limit": limit, "before": before or NEWEST}

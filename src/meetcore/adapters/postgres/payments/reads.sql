@@ -8,6 +8,16 @@ WHERE p.account_id = %(account_id)s AND p.id = %(id)s
 SELECT {PAYMENT.select} FROM payments p
 WHERE p.account_id = %(account_id)s AND p.id < %(before)s ORDER BY p.id DESC LIMIT %(limit)s
 
+-- list_papers: The payments of an account that were paid, or whose refund was made or failed, in a time.
+SELECT {REFUND.select}, {RECEIPT.select}, {PAYMENT.select}
+FROM payments p JOIN receipts c ON c.payment_id = p.id LEFT JOIN payment_refunds r ON r.payment_id = p.id
+WHERE p.account_id = %(account_id)s AND (
+    c.issued_at >= %(begins_at)s AND c.issued_at < %(ends_at)s
+    OR r.created_at >= %(begins_at)s AND r.created_at < %(ends_at)s
+    OR r.failed_at >= %(begins_at)s AND r.failed_at < %(ends_at)s
+)
+ORDER BY p.id
+
 -- list_all_payments: A page of the payments of every account.
 SELECT {PAYMENT.select}, a.full_name FROM payments p JOIN accounts a ON a.id = p.account_id
 WHERE p.id < %(before)s ORDER BY p.id DESC LIMIT %(limit)s

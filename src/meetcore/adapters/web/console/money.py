@@ -1,14 +1,12 @@
 """The liability report, and proposals to move many credits, which another operator approves or rejects."""
 
-import csv
-import io
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
 from starlette.responses import Response
 
-from meetcore.adapters.web.forms import CSV_MARK, FORM, explain, send_file
+from meetcore.adapters.web.forms import FORM, explain, send_csv
 from meetcore.adapters.web.texts import TRANSFER_KINDS, _
 from meetcore.adapters.web.visit import ConsolePage, ConsoleVisit, see_other
 from meetcore.domain.errors import Conflict, Gone, Unprocessable, require_record
@@ -64,10 +62,7 @@ async def download_income(visit: ConsoleVisit) -> Response:
 
 
 def _send_csv(visit: ConsoleVisit, name: str, rows: Iterable[Sequence[object]]) -> Response:
-    out = io.StringIO()
-    csv.writer(out).writerows(rows)
-    body = (CSV_MARK + out.getvalue()).encode()
-    return send_file(body, f"{name}-{cap_day(visit.now)}.csv", "text/csv; charset=utf-8")
+    return send_csv(rows, f"{name}-{cap_day(visit.now)}.csv")
 
 
 PROPOSALS: Final = "/console/proposals"

@@ -4,11 +4,11 @@ from collections.abc import Container, Mapping
 from typing import Final
 
 from attrs import frozen
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from meetcore.adapters.web.forms import FORM, PAGE_SIZE, explain, first_page, read_before
 from meetcore.adapters.web.texts import LOOKED_INTO, PAYMENT_STATES, _
-from meetcore.adapters.web.visit import HEADERS, Page, Visit, see_other
+from meetcore.adapters.web.visit import Page, Visit, see_other
 from meetcore.domain.errors import DomainError, InvalidRequest, NotFound, UpstreamError
 from meetcore.domain.members.roles import Action
 from meetcore.domain.money.amounts import read_amount
@@ -18,8 +18,6 @@ from meetcore.domain.payments.payments import MAX_PENDING, Payment, PaymentStatu
 from meetcore.domain.payments.receipts import MAX_BUYER, Buyer
 from meetcore.usecases.payments.start_payment import CREDITS_PAGE as ROOT
 
-_POLICY: Final = HEADERS["Content-Security-Policy"].replace("form-action 'self'", "form-action 'self' https:")
-"""Chromium applies `form-action` to the redirect that answers a form, too: here to the gateway's page."""
 _WITH_RECEIPT: Final = (PaymentStatus.PAID, PaymentStatus.REFUNDED)
 
 
@@ -50,7 +48,7 @@ async def show_credits(visit: Visit) -> Response:
 
 @Page("POST", ROOT, Action.BUY_CREDITS)
 async def buy_credits(visit: Visit) -> Response:
-    """Start a payment and send the browser to its page at the gateway."""
+    """Start a payment; its page has the link to the gateway, for no form may lead to another site."""
     use, who, package_id = visit.use.credits, visit.signed_in, visit.form.get("package_id") or None
     try:
         credits = None if package_id else _read_credits(visit, use.show_shop(who, visit.now).free)
@@ -62,7 +60,7 @@ async def buy_credits(visit: Visit) -> Response:
         return await _show(visit, _explain(visit, refusal))
     if outcome.refusal is not None:
         return await _show(visit, explain(visit.look, outcome.refusal))
-    return RedirectResponse(str((outcome.record or {})["payment_url"]), 303, HEADERS)
+    return see_other(f"{ROOT}/{(outcome.record or {})['id']}")
 
 
 def _read_credits(visit: Visit, free: FreeAmount | None) -> int:
@@ -89,7 +87,7 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
     shop = use.show_shop(who, visit.now)
     found = await use.list_payments(who, PAGE_SIZE + 1, read_before(visit))
     shown, older = first_page(visit, found, lambda one: one.id)
-    response = visit.form_page(
+    return visit.form_page(
         "credits.html",
         errors,
         available=who.account.balance - who.account.held,
@@ -104,8 +102,6 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
         older=older,
         buyer=await _buyer(visit),
     )
-    response.headers["Content-Security-Policy"] = _POLICY
-    return response
 
 
 def _form_key(visit: Visit, package_id: str) -> str:
@@ -140,6 +136,7 @@ async def show_payment(visit: Visit) -> Response:
         payment=payment,
         refund=found.refund,
         row=_row(visit, payment),
+        buyer=await _buyer(visit) if payment.status is PaymentStatus.PENDING else None,
         balance=await _balance(visit) if payment.status is PaymentStatus.PAID else None,
         is_live=payment.status is PaymentStatus.PENDING and not payment.is_doubtful,
     )

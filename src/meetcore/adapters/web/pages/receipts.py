@@ -38,8 +38,10 @@ def receipt_document(look: Look, found: PaymentPapers, receipt: Receipt) -> Docu
     total = format_money(payment.amount, payment.currency, language)
     credits = format_count(payment.credits, language)
     bought = look.text(_("%(credits)s credits"), credits=credits)
-    head = [look.text(text) for text in (_("Package"), _("Credits"), _("Price"), _("Tax"), _("Total"))]
-    row = [payment.package_id or bought, credits, *money, total]
+    if payment.package_id:
+        package = look.text(_("package %(id)s"), id=payment.package_id)
+        bought = f"{bought} ({package})"
+    head = [look.text(text) for text in (_("Item"), _("Price"), _("Tax"), _("Total"))]
     facts = [
         (look.text(_("Receipt number")), receipt.text),
         (look.text(_("Date (WIB)")), format_day(receipt.issued_at, language)),
@@ -56,7 +58,7 @@ def receipt_document(look: Look, found: PaymentPapers, receipt: Receipt) -> Docu
             Facts(facts),
             *parties(look, receipt.seller, receipt.buyer),
             Heading(look.text(_("Credits"))),
-            Table(head, [row], (4, 2, 3, 3, 3), (1, 2, 3, 4)),
+            Table(head, [[bought, *money, total]], (6, 3, 3, 3), (1, 2, 3)),
             *_refund(look, found),
         ],
     )

@@ -1,4 +1,4 @@
-"""Spending by month, key and member, and the statement of a month as PDF."""
+"""Spending by month, key and member, and the statement of a month: a page, a PDF, and its bookings as CSV."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,6 +6,7 @@ from typing import Final
 from attrs import frozen
 from starlette.responses import Response
 
+from meetcore.adapters.catalogues import format_money
 from meetcore.adapters.web.formats import (
     format_change,
     format_count,
@@ -13,20 +14,25 @@ from meetcore.adapters.web.formats import (
     format_instant,
     format_month,
 )
-from meetcore.adapters.web.forms import send_file
+from meetcore.adapters.web.forms import send_csv, send_file
 from meetcore.adapters.web.pages.money import about, key_label, payer
 from meetcore.adapters.web.pages.receipts import parties
-from meetcore.adapters.web.texts import BY_HAND, PAGE_OF, TRANSFER_KINDS, _
+from meetcore.adapters.web.texts import BOOKING_KINDS, BY_HAND, PAGE_OF, TRANSFER_KINDS, _
 from meetcore.adapters.web.visit import Page, Visit
+from meetcore.domain.meetings.schedule import wib_text
 from meetcore.domain.members.roles import Action
 from meetcore.domain.money.spending import MAX_ENTRIES_SUMMED, Payer, Spent
 from meetcore.domain.money.statements import Month, Statement, is_closed, read_month
 from meetcore.domain.money.views import TransactionFilter
+from meetcore.domain.payments.bookings import Booking, sum_by_currency
 from meetcore.domain.payments.receipts import Buyer
 from meetcore.domain.records.documents import Block, Document, Facts, Heading, Paragraph, Table
 from meetcore.domain.records.pages import DescribedEntry, KeyName
 
 SPENDING: Final = "/dashboard/spending"
+_COLUMNS: Final = (
+    "time", "kind", "receipt", "payment_id", "credits", "currency", "price", "tax", "amount",
+)  # fmt: skip
 MAX_LISTED: Final = 500
 """Entries that a statement lists one by one, the newest ones."""
 
@@ -70,25 +76,52 @@ def _payer_name(visit: Visit, who: Payer, keys: Sequence[KeyName]) -> str:
     return next((key_label(key) for key in keys if key.id == who.key_id), str(who.key_id))
 
 
+@Page("GET", "/dashboard/statements/{month}.csv", Action.VIEW_STATEMENTS)
+async def download_bookings(visit: Visit) -> Response:
+    """Send the purchases and refunds of a past month as CSV; money in units of its currency."""
+    month = read_month(visit.request.path_params["month"])
+    await visit.use.statements.find(visit.signed_in, month, visit.now)
+    rows = [
+        (
+            wib_text(each.at), each.kind.value, each.receipt, each.payment_id, each.credits, each.currency,
+            each.price, each.tax, each.amount,
+        )
+        for each in await visit.use.credits.list_bookings(visit.signed_in, month)
+    ]  # fmt: skip
+    return send_csv((_COLUMNS, *rows), f"statement-{month}.csv")
+
+
 @Page("GET", "/dashboard/statements/{month}.pdf", Action.VIEW_STATEMENTS)
 async def download_statement(visit: Visit) -> Response:
     """Send the statement of a past month as PDF."""
+    month, document = await _document(visit)
+    made = await visit.use.printer.print_pdf(visit.signed_in.account.id, document)
+    return send_file(made, f"statement-{month}.pdf", "application/pdf")
+
+
+@Page("GET", "/dashboard/statements/{month}", Action.VIEW_STATEMENTS)
+async def show_statement(visit: Visit) -> Response:
+    """Show the statement of a past month, as its PDF has it."""
+    month, document = await _document(visit)
+    return visit.page("statement.html", month=month, document=document)
+
+
+async def _document(visit: Visit) -> tuple[Month, Document]:
     month, who = read_month(visit.request.path_params["month"]), visit.signed_in
     statement = await visit.use.statements.find(who, month, visit.now)
+    bookings = await visit.use.credits.list_bookings(who, month)
     spending, keys = await visit.use.statements.find_spending(who, month, visit.now)
     wanted = TransactionFilter(None, month.begins_at, month.ends_at)
     newest = await visit.use.reads.list_entries(who, wanted, MAX_LISTED, None)
     described = await visit.use.reads.describe_entries(who, newest)
     payers = [(_payer_name(visit, each, keys), spent) for each, spent in spending.payers]
     buyer = await visit.use.credits.find_buyer(who)
-    document = statement_document(visit, statement, buyer, payers, described.entries)
-    made = await visit.use.printer.print_pdf(who.account.id, document)
-    return send_file(made, f"statement-{month}.pdf", "application/pdf")
+    return month, statement_document(visit, statement, buyer, bookings, payers, described.entries)
 
 
 def statement_document(
-    visit: Visit, statement: Statement, buyer: Buyer, payers: Sequence[tuple[str, Spent]],
-    entries: Sequence[DescribedEntry],
+    visit: Visit, statement: Statement, buyer: Buyer, bookings: Sequence[Booking],
+    payers: Sequence[tuple[str, Spent]], entries: Sequence[DescribedEntry],
 ) -> Document:  # fmt: skip
     """Build the document of a statement, in the language of the visit."""
     month, language = statement.month, visit.look.language
@@ -101,11 +134,14 @@ def statement_document(
         [
             _statement_facts(visit, statement),
             *parties(visit.look, visit.use.credits.start.packages.seller, buyer),
+            *_bookings(visit, bookings),
             *_by_kind(visit, statement),
             *_by_payer(visit, payers),
             *_by_day(visit, statement),
             *_by_entry(visit, entries),
-            Paragraph(visit.text(_("Days and times are in WIB (UTC+7). Amounts are credits."))),
+            Paragraph(
+                visit.text(_("Days and times are in WIB (UTC+7). Amounts without a currency are credits."))
+            ),
             Paragraph(
                 visit.text(_("Every single entry is in the CSV file of this month, on the page Spending."))
             ),
@@ -118,6 +154,7 @@ def _statement_facts(visit: Visit, statement: Statement) -> Facts:
     days = f"{format_day(month.first_day, language)} \N{EN DASH} {format_day(month.last_day, language)}"
     return Facts(
         [
+            (visit.text(_("Statement number")), f"{month}-{account.id.hex[-12:]}"),
             (visit.text(_("Account")), account.full_name),
             (visit.text(_("Account id")), str(account.id)),
             (visit.text(_("Period")), days),
@@ -125,6 +162,34 @@ def _statement_facts(visit: Visit, statement: Statement) -> Facts:
             (visit.text(_("Closing balance")), format_count(statement.closing, language)),
         ]
     )
+
+
+def _bookings(visit: Visit, bookings: Sequence[Booking]) -> Sequence[Block]:
+    """Build the table of purchases and refunds, with a sum of each currency."""
+    heading, language = Heading(visit.text(_("Purchases and refunds"))), visit.look.language
+    if not bookings:
+        return [heading, Paragraph(visit.text(_("Nothing was bought or refunded in this month.")))]
+    head = [
+        visit.text(text)
+        for text in (_("Date"), _("For"), _("Receipt"), _("Credits"), _("Price"), _("Tax"), _("Total"))
+    ]
+
+    def row(day: str, name: str, receipt: str, credits: int, *money: int, currency: str) -> list[str]:
+        shown = [format_money(each, currency, language) for each in money]
+        return [day, name, receipt, format_change(credits, language), *shown]
+
+    rows = [
+        row(
+            format_day(each.at, language), visit.text(BOOKING_KINDS[each.kind]), each.receipt, each.credits,
+            each.price, each.tax, each.amount, currency=each.currency,
+        )
+        for each in bookings
+    ]  # fmt: skip
+    sums = [
+        row(visit.text(_("Sum")), "", "", credits, price, tax, price + tax, currency=currency)
+        for currency, (credits, price, tax) in sum_by_currency(bookings).items()
+    ]
+    return [heading, Table(head, [*rows, *sums[:-1]], (3, 4, 3, 2, 3, 3, 3), (3, 4, 5, 6), sums[-1])]
 
 
 def _by_kind(visit: Visit, statement: Statement) -> Sequence[Block]:
