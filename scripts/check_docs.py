@@ -104,7 +104,8 @@ ABOUT = {
     "quota_tool": "agent tool calls of one key in one minute",
     "quota_page": "requests for pages of the dashboard or the console in one session in one minute",
     "home_page": "whether `/` says what the service is; else it leads to the API reference",
-    "mcp": "serves agents at `/mcp`, where the extra `mcp` is installed; `false` does not import it",
+    "mcp": "what agents are served at `/mcp`, where the extra `mcp` is installed: `everything`, or what is "
+    "for `booking` and notes",
     "sender": "the adapter that posts webhooks",
     "webhook_allowed_networks": "networks that webhooks may go to although they are not public",
     "webhook_denied_networks": "networks that no webhook goes to, beside those that are not public; they win "
@@ -166,7 +167,6 @@ MUST = {
     "ledger_keys": "base64url of 32 bytes, several with commas",
     "room_key": "base64url of 32 bytes",
     "home_page": "`true` or `false`",
-    "mcp": "`true` or `false`",
     "media_cpu_percent": "from 10 to 100, or 0",
     "drain_s": "a whole number of at least 0",
     "meeting_retention_days": "a whole number of at least 0",

@@ -210,11 +210,13 @@ async def _open_mcp_app(
     application: Application, settings: Settings, limits: http_common.RequestLimits
 ) -> AsyncIterator[ASGIApp | None]:
     """Open the MCP interface; `None` if it is off or its extra is not installed."""
-    if not (settings.mcp and has_agent_interface()):
+    if settings.mcp == "off" or not has_agent_interface():
         yield None
         return
     admit, runtime = application.admit, application.runtime
-    lazy_app = LazyMcpApp(application.api, admit, runtime, settings.base_url, limits)
+    lazy_app = LazyMcpApp(
+        application.api, admit, runtime, settings.base_url, limits, settings.mcp == "booking"
+    )
     async with lazy_app.open():
         yield lazy_app
 

@@ -13,6 +13,7 @@ import pytest
 from attrs import evolve
 
 from meetcore.adapters.api.operations import OPERATIONS
+from meetcore.adapters.mcp.tools import FOR_BOOKING
 from meetcore.app import Service
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import Quotas
@@ -291,8 +292,17 @@ async def test_while_the_database_is_unavailable_the_tool_reports_it(
 
 async def test_switched_off_the_path_does_not_exist(migrated_url: str, harness: ApiHarness) -> None:
     key = (await harness.customer()).key.text
-    async with line_to(Service(settings_for(migrated_url, mcp=False))) as line:
+    async with line_to(Service(settings_for(migrated_url, mcp="off"))) as line:
         assert (await Agent(line, key).ask("tools/list")).status_code == 404
+
+
+async def test_only_what_is_for_booking_can_be_served(migrated_url: str, harness: ApiHarness) -> None:
+    key = (await harness.customer()).key.text
+    async with line_to(Service(settings_for(migrated_url, mcp="booking"))) as line:
+        agent = Agent(line, key)
+        assert (await agent.tools()).keys() == FOR_BOOKING
+        refused = await agent.ask("tools/call", name="list_webhooks", arguments={})
+        assert "no such tool" in refused.json()["error"]["message"]
 
 
 async def test_the_first_agents_wait_for_one_application(

@@ -171,7 +171,11 @@ def start_message(
         if str(settings.smtp_url)
         else [f"  mail inbox       {base_url}{MAIL_PATH}?token={mail_token(settings)}"]
     )
-    agents = [f"  agents (MCP)     {base_url}{AGENT_PATH}"] if settings.mcp and has_agent_interface() else []
+    agents = (
+        [f"  agents (MCP)     {base_url}{AGENT_PATH}"]
+        if settings.mcp != "off" and has_agent_interface()
+        else []
+    )
     return "\n".join(
         (
             "",

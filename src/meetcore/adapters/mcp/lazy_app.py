@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class LazyMcpApp:
-    """The ASGI application of the agent interface, made of `RequestPipeline`'s arguments; `open` it first."""
+    """The ASGI application of the agent interface, made of `McpApp`'s arguments; `open` it first."""
 
     def __init__(
         self,
@@ -29,8 +29,9 @@ class LazyMcpApp:
         runtime: Runtime,
         base_url: str,
         limits: RequestLimits = DEFAULT_LIMITS,
+        is_for_booking: bool = False,
     ) -> None:
-        self._parts = (use, admit, runtime, base_url, limits)
+        self._parts = (use, admit, runtime, base_url, limits, is_for_booking)
         self._closing = asyncio.Event()
         self._opened: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
         self._lifespan_task: asyncio.Task[None] | None = None

@@ -42,7 +42,7 @@ from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.api.operations.notes import get_note
 from meetcore.adapters.mcp import resources
 from meetcore.adapters.mcp.arguments import McpRequest, Message, ids_of, present, read_arguments, read_message
-from meetcore.adapters.mcp.tools import INSTRUCTIONS, Tool, tools_of
+from meetcore.adapters.mcp.tools import FOR_BOOKING, INSTRUCTIONS, Tool, tools_of
 from meetcore.domain.errors import DomainError, InvalidApiKey, InvalidRequest, RateLimited, ServiceUnavailable
 from meetcore.domain.requests.keys import require_scope
 from meetcore.ports import observability, queries
@@ -56,7 +56,10 @@ log = structlog.get_logger("meetcore.mcp")
 
 
 class McpApp:
-    """The ASGI application of the agent interface, made of `RequestPipeline`'s arguments; `open` it first."""
+    """The ASGI application of the agent interface, made of `RequestPipeline`'s arguments; `open` it first.
+
+    `is_for_booking`: the tools of webhooks, events and payments are left out.
+    """
 
     def __init__(
         self,
@@ -65,11 +68,13 @@ class McpApp:
         runtime: Runtime,
         base_url: str,
         limits: http_common.RequestLimits = http_common.DEFAULT_LIMITS,
+        is_for_booking: bool = False,
     ) -> None:
         self._limits = limits
         self._pipeline = request_pipeline.RequestPipeline(use, admit, runtime, base_url)
         self._base_url = base_url
-        self._tools = {tool.name: tool for tool in tools_of(OPERATIONS)}
+        tools = tools_of(OPERATIONS)
+        self._tools = {tool.name: tool for tool in tools if not is_for_booking or tool.name in FOR_BOOKING}
         self._listings = {name: tool_listing(tool) for name, tool in self._tools.items()}
         place = urlsplit(base_url)
         self._origin = f"{place.scheme}://{place.netloc}".lower()
@@ -282,7 +287,6 @@ def tool_listing(tool: Tool) -> ListedTool:
         title=tool.operation.summary,
         description=tool.description,
         input_schema=tool.input_schema,
-        output_schema=tool.output_schema,
         annotations=ToolAnnotations(
             read_only_hint=tool.is_read_only,
             destructive_hint=tool.is_destructive,

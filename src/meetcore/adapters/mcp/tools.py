@@ -5,7 +5,7 @@ the protocol's package: these are values.
 """
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -33,12 +33,18 @@ A refusal has error.code, error.message and error.details. After rate_limited an
 details.retry_after_seconds. After insufficient_scope ask for another key. Quote error.request_id to support.
 """
 
+FOR_BOOKING = frozenset({
+    "get_me", "get_credits", "list_pricing_tiers", "estimate_credits", "create_meeting", "list_meetings", "get_meeting",
+    "cancel_meeting", "list_recordings", "get_recording", "create_note", "list_notes", "get_note",
+})  # fmt: skip
+"""What an agent needs to book meetings and to read their notes."""
+
 COSTS = "Costs credits, deducted from the account: call estimate_credits first."
 FREE = "Costs no credits."
 
 KEY_OF_COST = (
-    "Names this one intent, so that it is paid once. Make a new one, such as a UUID, for each new intent; keep it "
-    "and the other arguments as they are over every retry of it. A new key is a new charge. Remembered for 24 hours."
+    "Names this one intent, so that it is paid once: make a new one, such as a UUID, for each new intent; keep it "
+    "and the other arguments over every retry. Remembered for 24 hours."
 )
 KEY_OF_FREE = "Names this one intent, so that a retry with the same arguments does it once. Optional. Remembered for 24 hours."
 
@@ -57,12 +63,15 @@ _ID: Json = {
 
 @frozen
 class Tool:
-    """An operation as an agent sees it. The schemas contain no references."""
+    """An operation as an agent sees it. The schema has no references.
+
+    There is none of the result: every session would pay for it, half of the list, and a client that holds
+    results against it would break on a new field.
+    """
 
     operation: Operation
     description: str
     input_schema: Json
-    output_schema: Json
 
     @property
     def name(self) -> str:
@@ -98,15 +107,11 @@ def tools_of(table: Iterable[Operation]) -> tuple[Tool, ...]:
     """Return every operation as a tool (rule 1/op/agent-tools), with arguments of different names."""
     known = tuple(table)
     names = {f"{operation.method} {operation.path}": operation.name for operation in known}
-    described = {
-        operation.record for operation in known if operation.method == "GET" and path_names(operation)
-    }
     return tuple(
         Tool(
             operation,
             f"{operation.summary}. {operation.for_agents} {COSTS if costs(operation) else FREE}",
             _renamed(_input(operation), names),
-            _renamed(_output(operation, described), names),
         )
         for operation in known
     )
@@ -209,52 +214,6 @@ def _of_some(name: str, tag: str, schemas: Mapping[str, Json]) -> Json:
     if len(owners) < len(schemas):
         note += " only"
     return field | {"description": f"{field.get('description', '')} {note}.".strip()}
-
-
-def _output(operation: Operation, described: Container[type | None]) -> Json:
-    """Build the schema of a result. `described` are the records that a tool of their own gets by id."""
-    record = operation.record
-    if record is None:
-        return {"type": "object"}
-    schema = _whole(record.__name__, wire_types.schemas_of(_POINTER + "{name}", records=[record]))
-    # A client checks each result against the list that it read once: it stays open for later fields.
-    whole: Json = _short(_without(schema, "title", "examples", "additionalProperties"))
-    # The tool that gets one of them describes its fields; every agent pays for these texts.
-    if operation.listing is not None:
-        whole["properties"]["data"] = _without(whole["properties"]["data"], "description", "required")
-    elif record in described and operation.method != "GET":
-        whole = _without(whole, "description")
-    return whole
-
-
-def _short(schema: Any) -> Any:
-    """Write a type that may be null as two types, which says the same in fewer characters."""
-
-    def shortened(part: Any) -> Any:
-        match part:
-            case {"anyOf": [{"type": str(type_), **more}, {"type": "null"}], **beside} if "enum" not in more:
-                return {"type": [type_, "null"]} | more | beside
-            case _:
-                return part
-
-    return wire_types.rewritten(schema, shortened)
-
-
-def _without(schema: Any, *keywords: str) -> Any:
-    """Return a schema without some keywords, at any depth; a property may have the name of one."""
-    match schema:
-        case dict():
-            return {
-                name: {each: _without(value, *keywords) for each, value in of.items()}
-                if name == "properties"
-                else _without(of, *keywords)
-                for name, of in schema.items()
-                if name not in keywords
-            }
-        case list():
-            return [_without(each, *keywords) for each in schema]
-        case _:
-            return schema
 
 
 def _body_schema(body: type) -> Json:

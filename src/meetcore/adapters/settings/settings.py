@@ -96,7 +96,7 @@ class Settings:
     quota_credit: kinds.Positive = Quotas().credit
     quota_tool: kinds.Positive = Quotas().tool
     quota_page: kinds.Positive = PAGES_PER_MINUTE
-    mcp: bool = True
+    mcp: Annotated[str, kinds.one_of("everything", "booking", "off")] = "everything"
     home_page: bool = True
     sender: Annotated[str, plugins.SENDERS.rule] = "http"
     webhook_allowed_networks: kinds.PrivateNetworks = ""
