@@ -45,6 +45,7 @@ async def test_an_account_that_has_nothing_is_led_and_not_warned(
     page = await overview(await sign_in(account.id, Role.OWNER))
     assert steps(page) == dict.fromkeys((CREDITS, KEY, CALL, MEETING, WEBHOOK), False)
     assert_contains(page, CURL, *(f'href="{link}"' for link in LINKS), absent=("notice warn", REMINDER))
+    assert_contains(page, "Nothing was spent.", absent=("<svg",))
 
 
 async def test_each_step_ticks_itself_and_the_last_one_hides_them(
