@@ -255,6 +255,10 @@ async def test_a_host_is_shown_with_its_week(customer: Customer, sign_in: SignIn
     browser = await sign_in(OperatorRole.SUPPORT)
     page = (await browser.get(f"/console/hosts?week={start.date()}")).text
     assert_contains(page, f"{start:%H:%M}\N{EN DASH}", "&lt;b&gt;In the week", absent=("<b>In the week",))
+    cell = page.partition("&lt;b&gt;In the week")[2].partition("</td>")[0]
+    assert f'<a href="/console/accounts/{customer.account_id}">Sari Dewi</a>' in cell, (
+        "the link says whose it is"
+    )
     before = start.date() - timedelta(days=start.weekday() + 7)
     assert f"week={before}" in page
     assert "In the week" not in (await browser.get(f"/console/hosts?week={before}")).text
