@@ -96,7 +96,7 @@ async def test_a_statement_leads_from_one_balance_to_the_other(
     assert_contains(indonesian, "Saldo awal", "\N{MINUS SIGN}29.515")
 
 
-async def test_a_statement_names_meetings_and_who_spent(customer: Customer, sign_in: SignIn) -> None:
+async def test_a_statement_names_parties_meetings_and_who_spent(customer: Customer, sign_in: SignIn) -> None:
     application, title = customer.application, "Rapat anggaran tahunan " * 8
     meeting, month = await customer.make_meeting(title=title.strip()), last_month(application)
     customer = await customer.harness.customer(credits=0)
@@ -114,6 +114,8 @@ async def test_a_statement_names_meetings_and_who_spent(customer: Customer, sign
         )  # fmt: skip
         assert await append_one(tx, view.funds, ledger.post(view.funds, charge, month.begins_at)) is not None
     browser = await sign_in(customer.account_id, Role.FINANCE)
+    billing = {"name": "PT Sinar Rapat", "address": "Jl. Mawar 2", "tax_number": "09.876"}
+    assert (await browser.post("/dashboard/credits/billing", **billing)).status_code == 303
     answer = await browser.get(f"/dashboard/statements/{month}.pdf")
     assert answer.status_code == 200, answer.text
     text = " ".join(text_of(answer.content).split())
@@ -121,6 +123,7 @@ async def test_a_statement_names_meetings_and_who_spent(customer: Customer, sign
     assert_contains(
         text, f"Spending by key and member Key or member Meetings Notes Sum {name} …", " 40 0 40 ",
         "Meeting: Rapat anggaran tahunan Rapat anggaran", f"{name} \N{MINUS SIGN}40",
+        "PT Rapat Daring", "01.234.567.8-901.000", *billing.values(),
     )  # fmt: skip
     assert text.count("anggaran") == 8, "a long title is broken into lines, not cut"
 

@@ -9,6 +9,7 @@ from attrs import define, evolve, field
 from meetcore.domain.mails.contents import EndpointDisabled, SignInLink
 from meetcore.domain.mails.mails import EXPIRED, Mail, MailLimits, MailStatus, Recipient
 from meetcore.domain.mails.views import OutgoingMail
+from meetcore.domain.notes.notes import Language
 from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
@@ -242,11 +243,13 @@ async def disabled(rig: PostgresRig, *, is_on: bool) -> list[Mail]:
 async def test_disabled_endpoints_of_an_account_are_one_mail(rig: PostgresRig) -> None:
     customer = await open_customer(rig)
     owner = await put_member(rig, customer.account_id)
+    rig.write("UPDATE users SET language = 'en' WHERE id = %(id)s", id=owner.id)
     one = await register(rig, new_endpoint(customer, url="https://hooks.example/a?key=k", secret=SECRET))
     other = await register(rig, new_endpoint(customer, secret=SECRET))
     await top_up(rig, customer, 5, "t", KIND)
     (mail,) = await disabled(rig, is_on=True)
     assert (mail.account_id, mail.recipient) == (customer.account_id, owner.email)
+    assert mail.language is Language.ENGLISH, "the owner's, not that of the service"
     assert isinstance(mail.content, EndpointDisabled)
     assert set(mail.content.urls) == {"https://hooks.example/a", other.url}
     assert one.url not in mail.content.urls, "a query can hold a secret"
