@@ -112,7 +112,7 @@ def test_times_are_those_of_jakarta_and_numbers_those_of_the_language():
     texts = TemplateMailTexts(SITE)
     link = SignInLink("https://meet.example/", AT)
     assert "until 1 January 2027, 01:05 WIB" in texts.write(link, Language.ENGLISH).text
-    assert "sampai 1 Januari 2027, 01:05 WIB" in texts.write(link, Language.INDONESIAN).text
+    assert "sampai 1 Januari 2027, 01.05 WIB" in texts.write(link, Language.INDONESIAN).text
     low = LowCredits(1234, 5000, "https://meet.example/")
     assert "1,234 credits left" in texts.write(low, Language.ENGLISH).text
     assert "Tersisa 1.234 kredit" in texts.write(low, Language.INDONESIAN).text

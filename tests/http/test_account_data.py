@@ -14,6 +14,7 @@ import pytest
 from attrs import evolve
 
 from meetcore.composition.application import Application
+from meetcore.domain.mails.topics import MailTopic
 from meetcore.domain.members.roles import Role
 from meetcore.domain.money.views import TransactionFilter
 from meetcore.ports.store import ConnectionLost, Store, Transaction
@@ -72,7 +73,8 @@ async def test_everything_of_an_account_comes_as_a_file(
     assert str(customer.account_id) in answer.headers["content-disposition"]
     files = files_of(answer.content)
     assert [one["email"] for one in files["account"]] == [customer.email]
-    assert [one["role"] for one in files["members"]] == ["owner"]
+    [member] = files["members"]
+    assert (member["role"], member["mail_topics"]) == ("owner", [topic.value for topic in MailTopic])
     [passkey] = files["passkeys"]
     assert set(passkey) == {"id", "user_id", "name", "created_at", "last_used_at"}
     shown = (passkey["user_id"], passkey["name"], passkey["created_at"], passkey["last_used_at"])

@@ -252,6 +252,9 @@ async def test_the_page_of_a_service_that_is_well(sign_in: SignIn) -> None:
     for name in ("database", "schema", "clock", "broker", "rate_store", "provider", "mail", "secrets"):
         assert f"<code>{name}</code>" in page, name
     assert_contains(page, "of this release", absent=("too far apart", "postgresql://"))
+    heading, _, found = page.partition("<h1>")[2].partition("</h1>")
+    worst = next((kind for kind in ("bad", "warn") if f'class="state {kind}"' in found), "good")
+    assert f'class="state {worst}"' in heading, "no better than the worst finding"
 
 
 async def test_a_queue_that_waits_too_long_is_late_and_says_what_to_do(

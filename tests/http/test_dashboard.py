@@ -18,6 +18,7 @@ from meetcore.adapters.web.texts import OPERATOR_ROLES, ROLE_MEANINGS, ROLE_TEXT
 from meetcore.adapters.web.visit import Page
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.members.roles import OperatorRole, Role, is_allowed
+from meetcore.domain.requests.keys import Scope
 from meetcore.domain.webhooks.events import EventKind
 from tests.support.api_harness import BASE_URL, Customer
 from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
@@ -137,6 +138,24 @@ async def test_a_key_is_shown_once_and_works(customer: Customer, sign_in: SignIn
     assert (await browser.post("/dashboard/keys", name="", daily_cap="x")).status_code == 422
 
 
+async def test_scopes_are_chosen_together_or_one_by_one(customer: Customer, sign_in: SignIn) -> None:
+    browser = await sign_in(customer.account_id)
+    cases: tuple[tuple[dict[str, str], list[Scope]], ...] = (
+        ({"preset": "read", "scope:meetings:write": "on"}, [each for each in Scope if ":read" in each]),
+        ({"preset": "all"}, list(Scope)),
+        ({"preset": "", "scope:credits:read": "on"}, [Scope.CREDITS_READ]),
+    )
+    for number, (fields, expected) in enumerate(cases):
+        name = f"preset {number}"
+        assert (await browser.post("/dashboard/keys", name=name, **fields)).status_code == 200
+        [row] = await customer.query(
+            "SELECT scopes FROM api_keys WHERE account_id = %s AND name = %s", customer.account_id, name
+        )
+        assert sorted(row["scopes"]) == sorted(expected)
+    refused = await browser.post("/dashboard/keys", name="none", preset="")
+    assert (refused.status_code, "Choose at least one scope." in refused.text) == (422, True)
+
+
 async def test_amounts_are_read_in_the_language_of_the_page(customer: Customer, sign_in: SignIn) -> None:
     """`1.5` was read as 15, and `1.500` as 1500 in English, too."""
     browser = await sign_in(customer.account_id)
@@ -229,6 +248,7 @@ async def test_what_is_done_by_hand_is_in_audit_log_with_address(customer: Custo
     translated = (await browser.get("/dashboard/audit")).text
     assert "rahasia webhook diganti" in translated
     assert re.search(r"\((anggota|tamu)\)", translated)
+    assert "judul: By a key" in translated
     assert re.findall(r"<code>((?:webhook|meeting)\.[a-z_]+)</code>", translated) == actions
 
 

@@ -246,7 +246,7 @@ async def test_a_note_is_corrected_by_hand_and_the_original_stays(
     original = (await browser.get(f"{path}?original=1")).text
     assert_contains(original, "Budi Santoso", before["decisions"][1]["text"], absent=("Cetak", "dr. Budi"))
     markdown = (await browser.get(f"{path}.md")).text
-    assert_contains(markdown, "*Diperbaiki dengan tangan pada", "Cetak", absent=("Budi Santoso",))
+    assert_contains(markdown, "*Diperbaiki secara manual pada", "Cetak", absent=("Budi Santoso",))
     log = await customer.application.ports.queries.list_audit_entries(customer.account_id, 10, None)
     changes = [entry for entry in log if entry.action == "note.edited"]
     assert [entry.details for entry in changes] == [{"parts": "summary, decisions, action_items, speakers"}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import time
 from collections.abc import AsyncIterator
 from uuid import uuid4
@@ -55,6 +56,7 @@ async def test_a_user_of_one_account_goes_straight_in(site: MailedService, custo
     page = (await browser.get("/dashboard/accounts")).text
     assert str(customer.account_id) in page
     assert page.count("/enter") == 1
+    assert re.search(r'aria-label="Stay here: [^"]+">Stay here<', page), "the name begins as what is seen"
 
 
 async def test_a_user_of_several_accounts_chooses_one_and_goes_on_there(

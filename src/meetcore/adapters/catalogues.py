@@ -5,11 +5,13 @@ English stands in the code, a catalogue of gettext translates it.
 A catalogue is a `.po` file, compiled in memory when its language is first asked for: there is no build step.
 """
 
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from io import BytesIO
 from pathlib import Path
+from typing import Final
 
 from meetcore.domain.notes.notes import Language
 
@@ -41,6 +43,10 @@ def format_money(amount: int, currency: str, language: Language) -> str:
     space = "\N{NO-BREAK SPACE}" if symbol == currency else ""
     sign = "\N{MINUS SIGN}" if amount < 0 else ""
     return f"{sign}{symbol}{space}{number}"
+
+
+CLOCKS: Final[Mapping[Language, str]] = {Language.ENGLISH: "HH:mm", Language.INDONESIAN: "HH.mm"}
+"""The pattern of a time of day to the minute."""
 
 
 def choose_language(chosen: str | None, accepted: str) -> Language:

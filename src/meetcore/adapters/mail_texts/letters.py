@@ -12,7 +12,7 @@ from babel.dates import format_date, format_datetime
 from babel.numbers import format_decimal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from meetcore.adapters.catalogues import format_money, translations
+from meetcore.adapters.catalogues import CLOCKS, format_money, translations
 from meetcore.domain.mails import contents, views
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.members.roles import Role
@@ -21,7 +21,6 @@ from meetcore.domain.webhooks.deliveries import HELD_FOR
 
 CATALOGUES: Final = Path(__file__).parent / "catalogues"
 MAX_NAME: Final = 200
-_TIME: Final = "d MMMM y, HH:mm"
 _ELLIPSIS: Final = "…"
 
 
@@ -267,7 +266,8 @@ class LetterWriter:
         return message % {"count": self._number(count)}
 
     def _time(self, at: datetime) -> str:
-        shown = format_datetime(at.astimezone(WIB), _TIME, tzinfo=WIB, locale=self.language.value)
+        pattern = f"d MMMM y, {CLOCKS[self.language]}"
+        shown = format_datetime(at.astimezone(WIB), pattern, tzinfo=WIB, locale=self.language.value)
         return f"{shown} WIB"
 
     def _number(self, number: int) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 from babel.dates import format_date, format_datetime
 from babel.numbers import format_decimal, format_percent
 
+from meetcore.adapters.catalogues import CLOCKS
 from meetcore.domain.meetings.schedule import WIB, cap_day
 from meetcore.domain.notes.notes import Language
 
@@ -35,17 +36,18 @@ def format_share(share: float, language: Language) -> str:
 
 def format_instant(at: datetime, language: Language) -> str:
     """Format a point in time in WIB, to the minute."""
-    return format_datetime(at.astimezone(WIB), "d MMM y, HH:mm", locale=language.value) + " WIB"
+    return format_datetime(at.astimezone(WIB), f"d MMM y, {CLOCKS[language]}", locale=language.value) + " WIB"
 
 
 def format_time_of_day(at: datetime, language: Language) -> str:
     """Format the time of day in WIB, to the second."""
-    return format_datetime(at.astimezone(WIB), "HH:mm:ss", locale=language.value) + " WIB"
+    clock = CLOCKS[language]
+    return format_datetime(at.astimezone(WIB), f"{clock}{clock[2]}ss", locale=language.value) + " WIB"
 
 
 def format_clock(at: datetime, language: Language) -> str:
     """Format the time of day in WIB, to the minute, without the zone."""
-    return format_datetime(at.astimezone(WIB), "HH:mm", locale=language.value)
+    return format_datetime(at.astimezone(WIB), CLOCKS[language], locale=language.value)
 
 
 def day_in_wib(day: date) -> date:

@@ -149,7 +149,7 @@ _REFUSALS: Final[Mapping[str, str]] = {
 
 _FIELDS: Final[Mapping[str, str]] = {
     "date": _("Choose a day that exists."),
-    "event_types": _("Choose at least one."),
+    "event_types": _("Choose at least one event."),
     "start_time": _("Choose a time from 00:00 to 23:59."),
     "title": _("Write 1 to 200 characters on one line."),
 }

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from starlette.responses import JSONResponse, Response
 
-from meetcore.adapters.web import forms, texts
+from meetcore.adapters.web import audit_texts, forms
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import (
     HEADERS,
@@ -32,7 +32,7 @@ def audit_page(root: str, action: Any, use: Callable[[Any], ListEntries]) -> Any
     async def show(visit: AnyVisit) -> Response:
         found = await use(visit.use)(visit.signed_in, forms.PAGE_SIZE + 1, forms.read_before(visit))
         shown, older = forms.first_page(visit, found, lambda one: one.id)
-        return visit.page("audit.html", rows=texts.audit_rows(visit, shown), older=older)
+        return visit.page("audit.html", rows=audit_texts.audit_rows(visit, shown), older=older)
 
     return AreaPage("GET", root, action, handle=show)
 

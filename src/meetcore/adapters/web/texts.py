@@ -1,12 +1,10 @@
 """Texts of the pages that belong to values of the domain, marked for the catalogues."""
 
-from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
-
-from attrs import frozen
+from collections.abc import Mapping
+from typing import Final
 
 from meetcore.domain.meetings.meetings import MeetingStatus
-from meetcore.domain.members import audit, roles
+from meetcore.domain.members import roles
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.notes.notes import NoteStatus
 from meetcore.domain.payments.bookings import BookingKind
@@ -265,108 +263,3 @@ DONE: Final[Mapping[str, str]] = {
     "delivery_resent": _("The event is sent once more."),
 }
 """What a page says after a change, by the parameter `done` of its address."""
-
-
-ACTION_TEXTS: Final[Mapping[str, str]] = {
-    "account.created": _("account opened"),
-    "account.erased": _("account erased"),
-    "account.exported": _("account exported as a file"),
-    "account.read": _("account read by an operator"),
-    "account.resumed": _("account resumed"),
-    "account.searched": _("accounts searched by an operator"),
-    "account.statement_mails_changed": _("mails of statements changed"),
-    "account.suspended": _("account suspended"),
-    "account.threshold_changed": _("threshold of credits changed"),
-    "account.viewed": _("dashboard looked at by an operator"),
-    "billing.changed": _("billing details changed"),
-    "credits.adjusted": _("credits adjusted"),
-    "credits.proposal_approved": _("proposal of credits approved"),
-    "credits.proposal_rejected": _("proposal of credits rejected"),
-    "credits.proposed": _("credits proposed"),
-    "credits.refunded": _("credits of a payment taken back"),
-    "credits.topped_up": _("credits topped up"),
-    "host.added": _("host added"),
-    "host.disabled": _("host disabled"),
-    "host.enabled": _("host enabled"),
-    "identity.forgotten": _("person at the OpenID provider forgotten"),
-    "key.cap_changed": _("daily cap of an API key changed"),
-    "key.created": _("API key created"),
-    "key.revoked": _("API key revoked"),
-    "key.rolled": _("API key rolled"),
-    "ledger.downloaded": _("ledger downloaded as CSV"),
-    "meeting.adopted": _("meeting at the provider adopted"),
-    "meeting.cancelled": _("meeting cancelled"),
-    "meeting.created": _("meeting created"),
-    "meeting.ended": _("meeting ended"),
-    "meeting.finished_by_operator": _("meeting in doubt finished"),
-    "meeting.gone": _("meeting that is gone at the provider cancelled"),
-    "meeting.kept_by_operator": _("meeting in doubt kept"),
-    "meeting.lost": _("meeting without a record removed at the provider"),
-    "meeting.undone_by_operator": _("meeting in doubt undone"),
-    "member.invitation_revoked": _("invitation revoked"),
-    "member.invited": _("member invited"),
-    "member.joined": _("member joined"),
-    "member.removed": _("member removed"),
-    "member.role_changed": _("role of a member changed"),
-    "note.edited": _("notes corrected"),
-    "operator.added": _("operator added"),
-    "operator.removed": _("operator removed"),
-    "operator_token.created": _("operator token created"),
-    "operator_token.revoked": _("operator token revoked"),
-    "payment.accepted": _("payment in doubt accepted"),
-    "payment.dismissed": _("doubt of a payment closed"),
-    "payment.started": _("payment for credits started"),
-    "passkey.added": _("passkey added"),
-    "passkey.removed": _("passkey removed"),
-    "portal_link.created": _("sign-in link made"),
-    "secrets.reseal_started": _("encryption of secrets under the new key begun"),
-    "secrets.resealed": _("secrets encrypted under the new key"),
-    "session.ended": _("session ended"),
-    "session.others_ended": _("signed out everywhere else"),
-    "session.refused": _("sign-in refused"),
-    "session.started": _("signed in"),
-    "webhook.changed": _("webhook changed"),
-    "webhook.deliveries_recovered": _("failed deliveries of a webhook sent again"),
-    "webhook.delivery_resent": _("delivery of a webhook sent again"),
-    "webhook.registered": _("webhook registered"),
-    "webhook.removed": _("webhook removed"),
-    "webhook.secret_rotated": _("secret of a webhook rotated"),
-    "webhook.secret_shown": _("secret of a webhook shown"),
-    "webhook.test_sent": _("test of a webhook sent"),
-}
-"""Each change that an entry may record."""
-
-ACTOR_TEXTS: Final[Mapping[audit.ActorKind, str]] = {
-    audit.ActorKind.MEMBER: _("member"),
-    audit.ActorKind.GUEST: _("guest"),
-    audit.ActorKind.OPERATOR: _("operator"),
-    audit.ActorKind.SYSTEM: _("system"),
-}
-
-
-class Translator(Protocol):
-    """A visit, as far as it translates."""
-
-    def text(self, message: str) -> str:
-        """Return a text in the language of the visit."""
-
-
-@frozen
-class AuditRow:
-    """An entry as a page shows it. `what` is empty for an action of a release to come."""
-
-    entry: audit.AuditEntry
-    what: str
-    actor_kind: str
-
-
-def audit_rows(visit: Translator, entries: Iterable[audit.AuditEntry]) -> list[AuditRow]:
-    """Return the rows of entries, in their order."""
-    return [
-        AuditRow(
-            each,
-            visit.text(ACTION_TEXTS[each.action]) if each.action in ACTION_TEXTS else "",
-            visit.text(ACTOR_TEXTS[each.actor.kind]),
-        )
-        for each in entries
-    ]

@@ -141,7 +141,7 @@ class ExportAccount:
         """Return the files about the account's members and keys."""
         queries = self.queries
         return {
-            "members": _listed(lambda: queries.list_members(account_id), export_records.member_line),
+            "members": self._members(account_id),
             "passkeys": self._passkeys(account_id),
             "invitations": _listed(
                 lambda: queries.list_invitations(account_id, now), export_records.invitation_line
@@ -158,6 +158,11 @@ class ExportAccount:
             ),
             "api_keys": _listed(lambda: self.registry.list_keys(account_id), export_records.key_line),
         }
+
+    async def _members(self, account_id: UUID) -> AsyncGenerator[bytes, None]:
+        for member in await self.queries.list_members(account_id):
+            _account, topics = await self.queries.find_settings(account_id, member.user.id)
+            yield _line(export_records.member_line(member, topics))
 
     async def _passkeys(self, account_id: UUID) -> AsyncGenerator[bytes, None]:
         for member in await self.queries.list_members(account_id):

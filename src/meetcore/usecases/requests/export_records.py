@@ -1,7 +1,7 @@
 """The README of an account's archive, its lines of records that the API does not have, and its ZIP stream."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
@@ -9,6 +9,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from attrs import frozen
 
 from meetcore.domain.mails import mails, views
+from meetcore.domain.mails.topics import MailTopic, topics_of
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.members import audit, members, passkeys
 from meetcore.domain.members.sessions import ABSOLUTE_LIMIT, Session, is_view
@@ -74,14 +75,16 @@ def account_line(account: StoredAccount) -> dict[str, object]:
     }
 
 
-def member_line(member: members.Member) -> dict[str, object]:
-    """Return a member."""
+def member_line(member: members.Member, chosen: Mapping[MailTopic, bool]) -> dict[str, object]:
+    """Return a member, with the topics of mails that the member gets by choice or by role."""
+    topics = topics_of(member.membership.role, chosen)
     return {
         "id": str(member.user.id),
         "email": member.user.email,
         "full_name": member.user.full_name,
         "language": member.user.language,
         "role": member.membership.role.value,
+        "mail_topics": [topic.value for topic, is_on in topics.items() if is_on],
         "created_at": utc_text(member.membership.created_at),
     }
 

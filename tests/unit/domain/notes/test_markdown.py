@@ -66,8 +66,8 @@ def test_what_the_text_says_already_is_not_quoted() -> None:
 def test_what_was_added_by_hand_has_no_time() -> None:
     draft = notes.NoteDraft("", (notes.Decision("Setuju", "", 0.0),), (notes.ActionItem("Kirim", "", 0.0),))
     lines = markdown(evolve(NOTE, draft=draft, transcript=())).splitlines()
-    assert "- Setuju *(ditambahkan dengan tangan)*" in lines
-    assert "- [ ] Kirim *(ditambahkan dengan tangan)*" in lines
+    assert "- Setuju *(ditambahkan secara manual)*" in lines
+    assert "- [ ] Kirim *(ditambahkan secara manual)*" in lines
     english = markdown(evolve(NOTE, draft=draft, language=notes.Language.ENGLISH))
     assert "- Setuju *(added by hand)*" in english
 
@@ -88,7 +88,7 @@ def test_the_day_of_the_last_correction_in_jakarta_stands_there_too() -> None:
     assert markdown(note).splitlines()[2:5] == [
         "*Draf oleh aturan*",
         "",
-        "*Diperbaiki dengan tangan pada 2026-12-04*",
+        "*Diperbaiki secara manual pada 2026-12-04*",
     ]
     note = evolve(note, written_by=None, language=notes.Language.ENGLISH)
     assert markdown(note).splitlines()[2] == "*Corrected by hand on 2026-12-04*"

@@ -84,6 +84,7 @@ async def show_health(visit: ConsoleVisit) -> Response:
     return visit.page(
         "console/health.html",
         health=health,
+        has_warnings=any(check.status is HealthStatus.WARNING for check in health.checks),
         checks=[
             (check, visit.text(CHECKS.get(check.name, "")), *visit.mark(STATES[check.status]))
             for check in health.checks

@@ -29,6 +29,12 @@ OVERLAPS_H: Final = (0, 1, 24, 72, 168)
 EXPIRIES_DAYS: Final = (0, 30, 90, 365)
 MAX_CAP: Final = 10**12
 _PREFIXED: Final = "scope:"
+_PRESETS: Final[Mapping[str, str]] = {
+    "read": _("Everything that reads"),
+    "all": _("Everything"),
+    "": _("Only these:"),
+}
+"""Choices of scopes by one click; the last one takes the boxes below it."""
 
 
 @frozen
@@ -56,9 +62,9 @@ async def ask_for_key(visit: Visit) -> Response:
 async def create_key(visit: Visit) -> Response:
     """Create a key and show it once."""
     form, errors = visit.form, {}
-    scopes = [scope for scope in Scope if f"{_PREFIXED}{scope}" in form]
+    scopes = _read_scopes(form)
     if not scopes:
-        errors["scopes"] = visit.text(_("Choose at least one."))
+        errors["scopes"] = visit.text(_("Choose at least one scope."))
     daily_cap = _read_cap(visit, form.get("daily_cap", ""))
     if isinstance(daily_cap, str):
         errors["daily_cap"] = visit.text(daily_cap)
@@ -78,6 +84,16 @@ async def create_key(visit: Visit) -> Response:
     except Conflict as refusal:
         return await _list(visit, errors=explain(visit.look, refusal))
     return await _list(visit, minted)
+
+
+def _read_scopes(form: Mapping[str, str]) -> list[Scope]:
+    match form.get("preset"):
+        case "read":
+            return [scope for scope in Scope if scope.value.endswith(":read")]
+        case "all":
+            return list(Scope)
+        case _:
+            return [scope for scope in Scope if f"{_PREFIXED}{scope}" in form]
 
 
 @Page("POST", f"{KEYS}/{{id}}/cap", Action.MANAGE_CAPS, needs_fresh=True)
@@ -113,8 +129,8 @@ async def _ask_to_revoke(visit: Visit) -> Question:
         visit.text(_("Revoke the key %(name)s?"), name=require_record(found, "key").name),
         visit.text(
             _(
-                "Requests with it are refused at once, and it cannot be made to work again. To replace a key "
-                "without a gap, roll it."
+                "Requests with it are refused at once, and it cannot be made to work again. To change to a "
+                "new key without a gap, replace it instead."
             )
         ),
         visit.text(_("Revoke the key")),
@@ -153,7 +169,8 @@ def _form(visit: Visit, values: Mapping[str, str], errors: Mapping[str, str]) ->
     return visit.form_page(
         "new_key.html",
         errors,
-        values={name: values.get(name, "") for name in ("name", "daily_cap", "expires_in_days")},
+        values={name: values.get(name, "") for name in ("name", "daily_cap", "expires_in_days", "preset")},
+        presets=[(value, visit.text(text)) for value, text in _PRESETS.items()],
         chosen=[name.removeprefix(_PREFIXED) for name in values if name.startswith(_PREFIXED)],
         form_key=values.get("form_key") or visit.new_form_key(),
         scopes=[(scope.value, visit.text(text)) for scope, text in SCOPE_TEXTS.items()],
