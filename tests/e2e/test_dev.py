@@ -205,6 +205,8 @@ def sign_in_by_the_printed_links(dev: Dev) -> None:
             page = browser.get(f"{dev.url}/{area}{path}")
             assert "Demo Account" in page.text
             assert page.url.path == f"/{area}{path}"
+            if area == "dashboard":
+                assert "invalid_request" in browser.get(f"{dev.url}/dashboard/requests").text
 
 
 def press(join_url: str, button: str) -> None:

@@ -128,7 +128,7 @@ def write_private(file: Path, text: str) -> None:
 
 
 async def hold_demo_meeting(base_url: str, key: str, webhook_url: str, now: datetime) -> None:
-    """Register a webhook, and make, start and end a meeting with a recording and notes.
+    """Register a webhook, read, be refused, and make, start and end a meeting with a recording and notes.
 
     The meeting starts with the next minute, the earliest start that the API allows. `webhook_url` receives
     the events of the recording. Raises `httpx.HTTPError` where a step is refused or not answered.
@@ -143,6 +143,9 @@ async def hold_demo_meeting(base_url: str, key: str, webhook_url: str, now: date
     async with httpx.AsyncClient(base_url=base_url, trust_env=False, timeout=_TIMEOUT_S) as http:
         hook = {"url": webhook_url, "event_types": [kind.value for kind in EVENTS]}
         (await http.post("/api/v1/webhooks", json=hook, headers=headers)).raise_for_status()
+        for path in ("me", "pricing-tiers", "meetings"):
+            (await http.get(f"/api/v1/{path}", headers=headers)).raise_for_status()
+        await http.post("/api/v1/meetings", json=body | {"start_time": "25:00"}, headers=headers)
         made = (await http.post("/api/v1/meetings", json=body, headers=headers)).raise_for_status()
         page = urlsplit(made.json()["join_url"])
         for button in ("start", "end"):
