@@ -150,11 +150,12 @@ SENT = (
     Form("/dashboard/keys/new", "/keys", {"name": "Kasir", "scope:meetings:read": "on"}),
     Form("/dashboard/meetings/new", "/meetings", {"title": "a", "date": NEXT_WEEK, "start_time": "09:00"}),
     Form("/dashboard/webhooks/{id}", "/secret"),
+    Form("/dashboard/playground/{operation}", "/key"),
     Form("/dashboard/sign-in", "/sign-in", {"email": "dewi@example.com"}),
     Form("/dashboard/sign-up", "/sign-up", {"email": "dewi@example.com", "full_name": "Dewi"}),
     Form("/console/sign-in", "/sign-in", {"email": "dewi@example.com"}),
 )
-"""Forms that are answered with a page: a new key, a price, a secret, that a link is mailed."""
+"""Forms whose answer is a page: a new key, a price, a secret, an answer of the API, a link that is mailed."""
 
 
 @frozen

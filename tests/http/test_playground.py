@@ -91,6 +91,8 @@ async def test_a_meeting_is_made_once_for_each_idempotency_key(customer: Custome
     made = await send(owner, "create_meeting", body=body, idempotency_key="order-1")
     meeting = answer_of(made)
     assert meeting["title"] == "Dicoba <b>"
+    following = form_fields(made.text, f"{ROOT}/create_meeting")
+    assert following["idempotency_key"] not in ("", "order-1"), "what is sent next is another intent"
     assert "<b>" not in made.text.partition('id="answer"')[2].partition("<form")[0]
     replayed = await send(owner, "create_meeting", body=body, idempotency_key="order-1")
     assert (answer_of(replayed)["id"], "Idempotent-Replayed" in replayed.text) == (meeting["id"], True)
@@ -114,6 +116,15 @@ async def test_a_request_is_refused_as_by_the_api_and_logged_like_any_other(
     await until(is_there)
     assert_contains((await owner.get(logged)).text, "POST /meetings", "Playground")
     assert f"/dashboard/requests/{error['request_id']}" in page.text
+
+
+async def test_a_request_without_a_final_answer_keeps_its_idempotency_key(
+    customer: Customer, owner: Browser
+) -> None:
+    failing = json.dumps(customer.body(title="[sandbox:refuse]"))
+    page = await send(owner, "create_meeting", body=failing, idempotency_key="order-2")
+    assert answer_of(page)["error"]["code"] == "upstream_error"
+    assert form_fields(page.text, f"{ROOT}/create_meeting")["idempotency_key"] == "order-2"
 
 
 @pytest.mark.parametrize("typed", ["", " ", "a/deliveries", "../meetings"])

@@ -26,6 +26,9 @@ from meetcore.domain.requests.keys import PLAYGROUND_LASTS, ApiKey
 
 ROOT: Final = "/dashboard/playground"
 _BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}
+_FIRST_REFUSAL: Final = 400
+_TOO_MANY: Final = 429
+_FIRST_FAULT: Final = 500
 _MAX_SHOWN: Final = 100_000
 _KEY_FIELD: Final = "idempotency_key"
 _BODY_FIELD: Final = "body"
@@ -155,7 +158,7 @@ def _shown(visit: Visit, operation: Operation, call: ApiCall, answer: ApiAnswer,
     text = _pretty(answer.body)
     return _Sent(
         answer.status,
-        "good" if answer.status < 400 else "warn" if answer.status < 500 else "bad",
+        "good" if answer.status < _FIRST_REFUSAL else "warn" if answer.status < _FIRST_FAULT else "bad",
         took_ms,
         answer.headers["x-request-id"],
         [(name, answer.headers[name]) for name in _SHOWN_HEADERS if name in answer.headers],
@@ -195,12 +198,12 @@ def _fields(operation: Operation) -> Iterator[_Field]:
             yield _Field(part[1:-1], True, "", ())
     if operation.listing is not None:
         yield _Field("limit", False, f"1 to {MAX_LIMIT}.", ())
-        yield _Field("cursor", False, "The `next_cursor` of the page before.", ())
+        yield _Field("cursor", False, "The next_cursor of the page before.", ())
     for name, each in (operation.options if operation.listing is None else operation.listing.filters).items():
         is_flag, values = each.schema.get("type") == "boolean", each.schema.get("enum")
         texts = ["true", "false"] if is_flag else values if isinstance(values, list) else []
         choices = [("", "\N{EN DASH}"), *((text, text) for text in texts)] if texts else []
-        yield _Field(name, False, each.description, choices)
+        yield _Field(name, False, each.description.replace("`", ""), choices)
 
 
 async def _show(
@@ -226,6 +229,12 @@ async def _show(
         if example is None
         else visit.form.get(_BODY_FIELD, json.dumps(example, ensure_ascii=False, indent=2)),
         max_body=MAX_BODY_BYTES,
-        intent=visit.form.get(_KEY_FIELD) or visit.new_form_key() if operation.is_mutating else "",
+        intent=_intent(visit, sent) if operation.is_mutating else "",
         sent=sent,
     )
+
+
+def _intent(visit: Visit, sent: _Sent | None) -> str:
+    """Return the idempotency key of the next request: a new one, unless the last is to be sent again."""
+    is_final = sent is not None and sent.status < _FIRST_FAULT and sent.status != _TOO_MANY
+    return (not is_final and visit.form.get(_KEY_FIELD)) or visit.new_form_key()
