@@ -292,6 +292,13 @@ async def test_a_refund_is_on_the_payments_page_and_on_its_receipt(
     assert_contains(receipt, "Sent back", today, absent=("not yet",))
 
 
+async def test_the_ledger_leads_to_the_payment(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.member(customer.account_id)
+    path = await act(browser, await bought(browser), "pay")
+    await settled(customer, browser, path)
+    assert f'<a href="{path}">Payment</a>' in (await browser.get("/dashboard/ledger")).text
+
+
 async def test_an_unpaid_payment_has_no_receipt(customer: Customer, visitors: Visitors) -> None:
     browser = await visitors.member(customer.account_id)
     path = f"{CREDITS}/{urlsplit(await bought(browser)).path.rpartition('/')[2]}"

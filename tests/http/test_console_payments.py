@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import re
 from uuid import UUID
 
 from attrs import evolve
@@ -60,6 +61,35 @@ async def test_payments_in_doubt_come_first_and_all_are_listed(customer: Custome
     assert_contains(in_doubt, f'href="{PAYMENTS}/{doubtful}"', "Another amount was paid", absent=(good,))
     assert_contains(listed, good, doubtful, "IDR\N{NO-BREAK SPACE}555,000")
     assert f'href="{PAYMENTS}"' in (await browser.get("/console/accounts")).text
+
+
+async def test_a_payment_is_found_from_its_account_and_by_its_names(
+    customer: Customer, sign_in: SignIn
+) -> None:
+    browser = await sign_in(OperatorRole.SUPPORT)
+    payment_id = await paid(customer)
+    account = f"/console/accounts/{customer.account_id}"
+    assert f'href="{PAYMENTS}/{payment_id}">payment:{payment_id}</a>' in (await browser.get(account)).text
+    await customer.query(
+        "UPDATE payments SET reference = 'cs_1', transaction_id = 'pi_1' WHERE id = %s RETURNING id",
+        payment_id,
+    )
+    [row] = await customer.query("SELECT year, number FROM receipts WHERE payment_id = %s", payment_id)
+    for text in (payment_id, f"{row['year']}-{row['number']:06d}", "cs_1", "pi_1"):
+        page = (await browser.get(f"/console/accounts?q={text}")).text
+        assert_contains(page, f'href="{account}"')
+    assert account not in (await browser.get("/console/accounts?q=2026-999999")).text
+
+
+async def test_the_menu_counts_payments_in_doubt(customer: Customer, sign_in: SignIn) -> None:
+    browser = await sign_in(OperatorRole.SUPPORT)
+    counted = re.compile(r">Payments \((\d+) in doubt\)</a>")
+    before = counted.search((await browser.get("/console/health")).text)
+    await paid(customer, 1)
+    after = counted.search((await browser.get("/console/health")).text)
+    assert after is not None
+    assert int(after[1]) == (int(before[1]) if before else 0) + 1
+    assert ">Meetings in doubt</a>" in (await browser.get("/console/health")).text
 
 
 async def test_a_list_of_payments_has_pages(customer: Customer, sign_in: SignIn) -> None:

@@ -133,6 +133,8 @@ class ConsoleReads(Reads):
             "id": wanted.id,
             "key_digest": wanted.key_digest,
             "last_four": wanted.last_four,
+            "receipt_year": None if wanted.receipt is None else wanted.receipt[0],
+            "receipt_number": None if wanted.receipt is None else wanted.receipt[1],
             "made_from": None if at is None else at - _EVENT_AGE,
             "made_before": None if at is None else at + _EVENT_AGE,
             "limit": limit,

@@ -89,6 +89,10 @@ SELECT {ACCOUNT.select} FROM accounts a WHERE a.id IN (
     UNION ALL SELECT account_id FROM api_keys WHERE id = %(id)s
     UNION ALL SELECT account_id FROM meetings WHERE id = %(id)s
     UNION ALL SELECT account_id FROM api_requests WHERE id = %(id)s
+    UNION ALL SELECT account_id FROM payments WHERE id = %(id)s
+    UNION ALL SELECT account_id FROM payments WHERE reference = %(text)s
+    UNION ALL SELECT account_id FROM payments WHERE transaction_id = %(text)s
+    UNION ALL SELECT account_id FROM receipts WHERE year = %(receipt_year)s AND number = %(receipt_number)s
     UNION ALL SELECT account_id FROM events
     WHERE created_at >= %(made_from)s AND created_at <= %(made_before)s AND id = %(id)s
 )

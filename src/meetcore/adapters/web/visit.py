@@ -56,7 +56,8 @@ class Area(Generic[Who, Use, Allowed]):
     `root` begins every path, and `site` the names of the cookies. `find` knows the sessions of this area
     alone. `menu` has a path, a label and the action that it needs for each of its pages. `can_sign_up` is
     whether accounts can be opened. The name at the top leads to the page of `name_page`, if there is one.
-    `api` is the API of this process, for an area that has a playground.
+    `api` is the API of this process, for an area that has a playground. `doubts` counts the records in doubt
+    behind paths of the menu.
     """
 
     root: str
@@ -75,6 +76,7 @@ class Area(Generic[Who, Use, Allowed]):
     identity: Callable[[Who], Identity]
     menu: Sequence[tuple[str, str, Allowed]]
     api: ASGIApp | None = None
+    doubts: Callable[[Who], Mapping[str, int]] = lambda _: {}
 
     @property
     def sign_in(self) -> str:
@@ -153,11 +155,12 @@ class Look:
 
 @frozen
 class MenuItem:
-    """A link of the menu."""
+    """A link of the menu, with the number of records in doubt behind it."""
 
     path: str
     label: str
     is_current: bool
+    in_doubt: int = 0
 
 
 @frozen
@@ -265,12 +268,13 @@ class AreaVisit(Generic[Who, Use, Allowed]):
         return None
 
     def _menu(self) -> list[MenuItem]:
-        path = self.request.url.path
+        path, doubts = self.request.url.path, self.area.doubts(self.signed_in)
         return [
             MenuItem(
                 target,
                 self.text(label),
                 path == target or (path.startswith(f"{target}/") and target != self.area.root),
+                doubts.get(target, 0),
             )
             for target, label, action in self.area.menu
             if self.area.is_allowed(self.signed_in, action)

@@ -33,10 +33,11 @@ class SignedIn:
 
 @frozen
 class SignedInOperator:
-    """An operator and the session."""
+    """An operator and the session, and the number of payments that operators have to look at."""
 
     session: sessions.OperatorSession
     operator: operators.Operator
+    payments_in_doubt: int = 0
 
     def origin(self, client_address: str | None, *, is_impersonated: bool = False) -> audit.ActionOrigin:
         """Return the origin of a change, for the audit log."""

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
-from meetcore.domain.errors import Conflict, Unprocessable
+from meetcore.domain.errors import Conflict, NotFound, Unprocessable
 from meetcore.domain.ids import parse_id
 from meetcore.domain.machine import find_step, step
 from meetcore.domain.money.ledger import OF_PAYMENTS
@@ -168,6 +168,14 @@ def topup_reference(payment_id: UUID) -> str:
 def payment_of(reference: str) -> UUID:
     """Return the payment of a `topup_reference`; raise `NotFound` for another text."""
     return parse_id(reference.removeprefix(OF_PAYMENTS), "payment")
+
+
+def payment_in(reference: str) -> UUID | None:
+    """Return the payment that a top-up's reference names, also that of a refund which failed; else `None`."""
+    try:
+        return payment_of(":".join(reference.split(":")[:2])) if reference.startswith(OF_PAYMENTS) else None
+    except NotFound:
+        return None
 
 
 def opened(payment: Payment, reference: str, payment_url: str, now: datetime) -> Payment:

@@ -3,6 +3,7 @@
 The number is taken in the transaction that marks the payment paid.
 """
 
+import re
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -23,6 +24,7 @@ class Buyer:
     tax_number: str = ""
 
 
+_PRINTED: Final = re.compile(r"([0-9]{4})-([0-9]{6,9})", re.ASCII)
 MAX_BUYER: Final = {"name": 200, "address": 500, "tax_number": 50}
 """Characters of the fields of a buyer."""
 
@@ -60,6 +62,12 @@ class Receipt:
     def text(self) -> str:
         """Its number as it is printed, such as `2026-000042`."""
         return f"{self.year}-{self.number:06d}"
+
+
+def read_receipt_number(text: str) -> tuple[int, int] | None:
+    """Read the year and the number of a receipt as it is printed; `None` for another text."""
+    found = _PRINTED.fullmatch(text)
+    return None if found is None else (int(found[1]), int(found[2]))
 
 
 def receipt_year(at: datetime) -> int:

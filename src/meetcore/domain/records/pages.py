@@ -118,8 +118,9 @@ class AccountSearch:
     """A search for accounts that match any part; `None` matches nothing.
 
     `text` begins an account's e-mail address or name, or is the e-mail address of a member, in any case.
-    `id` is of the account, a member, a key, a meeting, an event or a request; an event is found by the
-    instant `id_made_at` of its id. `key_digest` is of a whole key, `last_four` ends one.
+    It may also be a gateway's reference of a payment. `id` is of the account, a member, a key, a meeting, an
+    event, a request or a payment; an event is found by the instant `id_made_at` of its id. `key_digest` is of
+    a whole key, `last_four` ends one. `receipt` has the year and the number of a receipt.
     """
 
     text: str | None = None
@@ -127,6 +128,7 @@ class AccountSearch:
     id_made_at: datetime | None = None
     key_digest: bytes | None = field(default=None, repr=False)
     last_four: str | None = None
+    receipt: tuple[int, int] | None = None
 
 
 @frozen

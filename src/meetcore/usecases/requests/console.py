@@ -19,6 +19,7 @@ from meetcore.domain.members.roles import OperatorAction, check_operator_allowed
 from meetcore.domain.members.views import SignedInOperator
 from meetcore.domain.money.ledger import check_reason, check_reference
 from meetcore.domain.money.proposals import NeedsSecondOperator, ProposalKind
+from meetcore.domain.payments.receipts import read_receipt_number
 from meetcore.domain.records.pages import AccountPage, AccountSearch, HostBooking, Queue, QueueName, Queues
 from meetcore.domain.requests import accounts, keys
 from meetcore.domain.requests.request_log import LoggedRequest
@@ -34,7 +35,7 @@ _LAST_FOUR: Final = 4
 
 
 def read_search(text: str, prefix: str) -> AccountSearch:
-    """Read an e-mail address, a name, an id, a key, its masked form or its last four characters.
+    """Read an address, a name, an id, a receipt's number, a gateway's reference, a key, or a part of one.
 
     Text that is too long or not printable matches nothing. `prefix` is the keys' own.
     """
@@ -50,7 +51,8 @@ def read_search(text: str, prefix: str) -> AccountSearch:
     try:
         id_ = UUID(text)
     except ValueError:
-        return AccountSearch(text, last_four=text if len(text) == _LAST_FOUR else None)
+        last_four = text if len(text) == _LAST_FOUR else None
+        return AccountSearch(text, last_four=last_four, receipt=read_receipt_number(text))
     return AccountSearch(id=id_, id_made_at=instant_of(id_))
 
 

@@ -24,8 +24,8 @@ from meetcore.domain.money.ledger import (
 )
 from meetcore.domain.money.transfers import legs, system_book
 from meetcore.domain.payments.packages import Seller
-from meetcore.domain.payments.payments import Doubt, PaymentStatus, payment_of, topup_reference
-from meetcore.domain.payments.receipts import Buyer, Receipt, check_buyer, receipt_year
+from meetcore.domain.payments.payments import Doubt, PaymentStatus, payment_in, payment_of, topup_reference
+from meetcore.domain.payments.receipts import Buyer, Receipt, check_buyer, read_receipt_number, receipt_year
 from meetcore.domain.payments.refunds import (
     Refund,
     fail_refund,
@@ -144,6 +144,17 @@ def test_the_number_of_a_receipt_is_printed_with_its_year() -> None:
         buyer=Buyer("A"),
     )  # fmt: skip
     assert receipt.text == "2026-000042"
+    assert read_receipt_number(receipt.text) == (2026, 42)
+    assert read_receipt_number("2026-123456789") == (2026, 123_456_789)
+    for other in (
+        "2026-00042",
+        "2026-1234567890",
+        "26-000042",
+        "2026-000042 ",
+        "x2026-000042",
+        "2026-00004²",
+    ):
+        assert read_receipt_number(other) is None
 
 
 @pytest.mark.parametrize(
@@ -175,6 +186,13 @@ def test_the_reference_of_a_payments_top_up_names_it() -> None:
     for other in ("INV-7", "payment:", "payment:x"):
         with pytest.raises(NotFound, match=r"^No payment with this id\.$"):
             payment_of(other)
+
+
+def test_the_references_of_a_payments_top_ups_lead_to_it() -> None:
+    for reference in (topup_reference(PAID.id), return_reference(PAID.id)):
+        assert payment_in(reference) == PAID.id
+    for other in ("INV-7", "payment:", "payment:x", str(PAID.id), f"x:payment:{PAID.id}"):
+        assert payment_in(other) is None
 
 
 def test_operators_name_no_payment_as_their_reference() -> None:

@@ -150,6 +150,7 @@ KEY = mint("mk", bytes(32))
         ("…AAAA", AccountSearch(last_four="AAAA")),
         ("sk_live_…AAAA", AccountSearch("sk_live_…AAAA")),
         ("mk_live_", AccountSearch("mk_live_")),
+        ("2026-000042", AccountSearch("2026-000042", receipt=(2026, 42))),
         ("a\0b", AccountSearch()),
         ("x" * 255, AccountSearch()),
     ],

@@ -42,7 +42,9 @@ class MemberReads(Reads):
         return (
             None
             if row is None
-            else views.SignedInOperator(members.OPERATOR_SESSION.read(row), members.OPERATOR.read(row))
+            else views.SignedInOperator(
+                members.OPERATOR_SESSION.read(row), members.OPERATOR.read(row), row["payments_in_doubt"]
+            )
         )
 
     async def list_sessions(

@@ -7,8 +7,9 @@ WHERE s.digest = %(digest)s AND (s.user_id IS NULL OR b.role IS NOT NULL)
     AND (s.impersonated_by IS NULL OR EXISTS (
         SELECT FROM operators o WHERE o.id = s.impersonated_by AND o.role = ANY(%(viewers)s)))
 
--- find_operator_session: The operator's session of a token.
-SELECT {OPERATOR_SESSION.select}, {OPERATOR.select}
+-- find_operator_session: The operator's session of a token, and how many payments are in doubt, for the menu.
+SELECT {OPERATOR_SESSION.select}, {OPERATOR.select},
+    (SELECT count(*) FROM payments WHERE doubt IS NOT NULL AND doubt_closed_at IS NULL) AS payments_in_doubt
 FROM operator_sessions s JOIN operators o ON o.id = s.operator_id
 WHERE s.digest = %(digest)s AND o.removed_at IS NULL
 

@@ -895,6 +895,7 @@ CREATE TABLE payments (
 CREATE INDEX payments_of_account ON payments (account_id, id);
 CREATE INDEX payments_pending ON payments (account_id) WHERE status = 'pending';
 CREATE INDEX payments_due ON payments (next_look_at) WHERE next_look_at IS NOT NULL;
+CREATE INDEX payments_of_references ON payments (reference) WHERE reference IS NOT NULL;
 CREATE INDEX payments_of_transactions ON payments (transaction_id) WHERE transaction_id IS NOT NULL;
 CREATE INDEX payments_in_doubt ON payments (id) WHERE doubt IS NOT NULL AND doubt_closed_at IS NULL;
 

@@ -18,6 +18,8 @@ from meetcore.domain.members import roles, sessions
 from meetcore.domain.money.amounts import read_amount
 from meetcore.domain.money.ledger import InvalidAmount, InvalidReason, InvalidReference, check_reason
 from meetcore.domain.money.proposals import ProposalKind
+from meetcore.domain.payments.payments import payment_in
+from meetcore.domain.records.pages import EntryLine
 from meetcore.domain.requests.keys import ApiKey, masked
 from meetcore.usecases.members.sign_in_links import Browser
 from meetcore.usecases.requests.console import MAX_FOUND, Movement, without_secret
@@ -177,11 +179,20 @@ async def _show(visit: ConsoleVisit, errors: Mapping[str, str]) -> Response:
         account=page.account,
         members=[(each, visit.text(ROLE_TEXTS[each.membership.role])) for each in page.members],
         keys=[(key, masked(visit.use.key_prefix, key), _state(visit, key)) for key in page.keys],
-        entries=[(entry, visit.text(TRANSFER_KINDS[entry.kind])) for entry in page.entries],
+        entries=[
+            (entry, visit.text(TRANSFER_KINDS[entry.kind]), _payment_id(entry)) for entry in page.entries
+        ],
         deliveries=[(each, *visit.mark(DELIVERY_STATES[each.status])) for each in page.deliveries],
         meetings=meeting_rows(visit, found.meetings),
         form_key=(visit.is_restored and visit.form.get("form_key")) or visit.new_form_key(),
     )
+
+
+def _payment_id(entry: EntryLine) -> str:
+    """Return the id of the payment that an entry is for, if it is for one."""
+    if entry.reference_type == "payment":
+        return entry.reference_id
+    return str(payment_in(entry.reference_id) or "") if entry.reference_type == "topup" else ""
 
 
 def _state(visit: ConsoleVisit, key: ApiKey) -> tuple[str, str]:

@@ -34,7 +34,7 @@ MENU: Final[tuple[tuple[str, str, OperatorAction], ...]] = (
     ("/console/accounts", _("Accounts"), OperatorAction.VIEW_ACCOUNTS),
     ("/console/proposals", _("Proposals"), OperatorAction.APPROVE_CREDITS),
     ("/console/payments", _("Payments"), OperatorAction.VIEW_PAYMENTS),
-    ("/console/doubts", _("In doubt"), OperatorAction.VIEW_DOUBTS),
+    ("/console/doubts", _("Meetings in doubt"), OperatorAction.VIEW_DOUBTS),
     ("/console/hosts", _("Hosts"), OperatorAction.VIEW_HOSTS),
     ("/console/liability", _("Liability"), OperatorAction.VIEW_LIABILITY),
     ("/console/prices", _("Prices"), OperatorAction.VIEW_PRICES),
@@ -80,6 +80,7 @@ def _area(use: ConsoleUseCases) -> visit.Area[SignedInOperator, ConsoleUseCases,
         name_page=lambda _: CONSOLE_PAGE,
         identity=lambda who: visit.Identity(who.operator.email, *OPERATOR_ROLES[who.operator.role]),
         menu=MENU,
+        doubts=lambda who: {"/console/payments": who.payments_in_doubt},
     )
 
 

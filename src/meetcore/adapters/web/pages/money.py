@@ -19,11 +19,14 @@ from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.schedule import wib_text
 from meetcore.domain.members.roles import Action
 from meetcore.domain.money import ledger, views
+from meetcore.domain.money.transfers import Reference
+from meetcore.domain.payments.payments import payment_in
 from meetcore.domain.records.pages import DescribedEntry, KeyName
 
 _PAGES: Final[Mapping[str, tuple[str, str, Action]]] = {
     "meeting": ("/dashboard/meetings/{id}", _("Meeting"), Action.VIEW_MEETINGS),
     "note": ("/dashboard/notes/{id}", _("Notes"), Action.VIEW_NOTES),
+    "payment": ("/dashboard/credits/{id}", _("Payment"), Action.VIEW_LEDGER),
 }
 """By the type of an entry's reference: its page, a name where it has no title, and the action of the page."""
 
@@ -147,17 +150,23 @@ def _file_name(days: DayRange) -> str:
 
 def _row(visit: Visit, described: DescribedEntry) -> _Row:
     transfer = described.entry.transfer
-    reference, page = transfer.reference, _PAGES.get(transfer.reference.type)
-    path = ""
+    reference = _subject(transfer.reference)
+    page, path = _PAGES.get(reference.type), ""
     if page is not None and visit.may(page[2]):
         path = page[0].format(id=reference.id)
     kind = visit.text(TRANSFER_KINDS[transfer.kind])
     return _Row(described.entry, kind, about(visit, described), payer(visit, described), path)
 
 
+def _subject(reference: Reference) -> Reference:
+    """Return the payment of a top-up that a payment made; any other reference unchanged."""
+    payment_id = payment_in(reference.id) if reference.type == "topup" else None
+    return reference if payment_id is None else Reference("payment", str(payment_id))
+
+
 def about(visit: Visit, described: DescribedEntry) -> str:
     """Return the title of the meeting that an entry is for, else the kind of record, else its reference."""
-    entry, reference = described.entry, described.entry.transfer.reference
+    entry, reference = described.entry, _subject(described.entry.transfer.reference)
     if (page := _PAGES.get(reference.type)) is not None:
         return described.title or visit.text(page[1])
     is_opening = reference.id == f"opening-{entry.account_id}"
