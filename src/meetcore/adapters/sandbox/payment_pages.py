@@ -201,8 +201,8 @@ def payment_page(
     word = texts[status.value]
     least = texts["least"].format(amount=_money(1, payment.currency, language))
     content = _PAYMENT.format_map(
-        texts
-        | {
+        {
+            **texts,
             "id": payment.payment_id,
             "token": escape(token),
             "description": escape(payment.description),

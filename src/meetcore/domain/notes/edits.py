@@ -185,7 +185,7 @@ def _with_names(text: str, names: Mapping[str, str]) -> str:
     """Replace whole names in a text; a new name that stands in it already stays as it is."""
     if not names:
         return text
-    replaced = {name: name for name in names.values()} | names
+    replaced = {name: name for name in names.values()} | dict(names)
     longest_first = sorted(replaced, key=len, reverse=True)
     pattern = rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)"
     return re.sub(pattern, lambda found: replaced[found[0]], text)

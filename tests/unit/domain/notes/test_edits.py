@@ -109,7 +109,8 @@ def test_a_decision_and_a_task_are_added_without_a_quote() -> None:
     assert decision == Decision("Bayar Jumat", "", 0.0)
     assert task == ActionItem("Bayar", "", 0.0, "Ani", "Jumat", DAY)
     assert (decision.is_by_hand, task.is_by_hand) == (True, True)
-    assert not any(one.is_by_hand for one in (*DRAFT.decisions, *DRAFT.action_items))
+    assert not any(one.is_by_hand for one in DRAFT.decisions)
+    assert not any(one.is_by_hand for one in DRAFT.action_items)
     assert added == evolve(
         DRAFT, decisions=(*DRAFT.decisions, decision), action_items=(*DRAFT.action_items, task)
     )

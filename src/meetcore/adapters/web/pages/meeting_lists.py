@@ -113,7 +113,7 @@ def _page(visit: Visit, **values: object) -> Response:
         "lists": (),
         "week": (),
     }
-    return visit.page("meetings.html", **common | values)
+    return visit.page("meetings.html", 200, **common | values)
 
 
 async def _show_week(visit: Visit, wanted: views.MeetingFilter) -> Response:
