@@ -20,9 +20,9 @@ collect_ignore = [] if "MEETCORE_TEST_IMAGE" in os.environ else ["test_image.py"
 # Started first, so that none of them is left running alone at the end.
 LONGEST = (
     "note_steps", "note_storm", "pages", "agents", "metrics", "note_crowd", "delivery_storm", "fuzz",
-    "notes", "client_wheel", "passkeys", "restore", "neighbours", "drain", "meeting_steps", "crash",
-    "traces", "flows", "database_away", "cli", "database_frozen", "dev", "parent_killed", "kit_outside",
-    "delivery", "meeting_storm", "logs", "long_recording",
+    "notes", "client_wheel", "passkeys", "keyboard", "restore", "neighbours", "drain", "meeting_steps",
+    "crash", "traces", "flows", "database_away", "cli", "database_frozen", "dev", "parent_killed",
+    "kit_outside", "delivery", "meeting_storm", "logs", "long_recording",
 )  # fmt: skip
 
 
