@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from meetcore.adapters.settings import Settings
+from meetcore.adapters.settings.plugins import SENDERS
 from meetcore.adapters.tls import client_context
 from meetcore.adapters.webhook_sender.resolver import answers_lookups
 from meetcore.adapters.webhook_sender.trust import holds_authorities
@@ -57,7 +58,9 @@ def _handshake_fault(context: ssl.SSLContext, host: str, port: int) -> str | Non
 
 
 def warn_of_posting(settings: Settings) -> None:
-    """Log from a thread of its own why no webhook can be posted from here."""
+    """Log from a thread of its own why no webhook can be posted from here; not for a sender of others."""
+    if SENDERS.is_foreign(settings.sender):
+        return
 
     def check() -> None:
         if fault := posting_fault(settings):
