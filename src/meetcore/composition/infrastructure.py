@@ -21,12 +21,13 @@ from meetcore.adapters.postgres.requests.registry import PostgresRegistry
 from meetcore.adapters.postgres.store import PostgresStore, load_repositories
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.settings import Settings
+from meetcore.adapters.settings.plugins import RATE_COUNTERS, SENDERS
 from meetcore.adapters.system import SystemClock, SystemEntropy, cores
 from meetcore.composition.application import Application, NotePorts, Part, Ports, build
 from meetcore.composition.configuration import check_secrets, policy_of
 from meetcore.composition.gateways import open_gateway
 from meetcore.composition.observability import LOGGED, open_tracing, process_metrics, sample_pool
-from meetcore.composition.plugins import OwnPorts, ServiceParts, open_counters, open_sender
+from meetcore.composition.plugins import OwnPorts, ServiceParts, open_named
 from meetcore.composition.providers import can_make_notes, mail_ports, open_ai, open_provider, sends_mails
 from meetcore.ports.observability import NO_METRICS
 from meetcore.ports.recording_files import NoRecordingFiles
@@ -147,7 +148,8 @@ async def open_ports(
             from meetcore.composition.providers import open_identities, passkey_verifier
 
             members, operators = await stack.enter_async_context(open_identities(settings))
-            shared = own.counters or open_counters(service, stack, tracing)
+            name = settings.counters_name
+            shared = own.counters or open_named(RATE_COUNTERS, name, service, stack, tracing)
             ports = evolve(
                 ports, counters=FallbackRateCounters(shared, InProcessRateCounters(), log, metrics=metrics),
                 identities=members, console_identities=operators,
@@ -156,7 +158,7 @@ async def open_ports(
             )  # fmt: skip
         if Part.WEBHOOKS in parts:
             outbound = evolve(service, resolver=there().resolver, dial_overrides=there().dial_overrides)
-            sender = own.sender or open_sender(outbound, stack, tracing)
+            sender = own.sender or open_named(SENDERS, settings.sender, outbound, stack, tracing)
             ports = evolve(ports, sender=sender, mails=mail_ports(service, stack, _mailer(network, own)))
         if Part.NOTES in parts:
             notes = _open_notes(own, service, stack, tracing) if can_make_notes() else None

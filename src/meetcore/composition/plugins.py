@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 from attrs import field, frozen
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from meetcore.ports.requests import RateCounters
     from meetcore.ports.video_provider import VideoProvider, WebhookParser
     from meetcore.ports.webhook_sender import Resolver, WebhookSender
+
+P = TypeVar("P")
 
 log = structlog.get_logger("meetcore")
 
@@ -78,6 +80,18 @@ def context_for(
     return Context(own, parts.settings.base_url, stack, SystemClock().now, log, tracing)
 
 
+def open_named(
+    group: plugins.Group[Plugin[Any, P]],
+    name: str,
+    parts: ServiceParts,
+    stack: AsyncExitStack,
+    tracing: Tracing = NO_TRACING,
+) -> P:
+    """Open the adapter of this name; raises `SettingsRefused`."""
+    plugin = group.load(name)
+    return plugin.open(context_for(plugin, parts, stack, tracing))
+
+
 def check_name(group: plugins.Group[Any], name: str, own: str) -> None:
     """Make sure that an adapter's own name, which records keep, is that of its registration, and not ours."""
     if own != name and (":" not in name or own in group.own_names()):
@@ -127,19 +141,6 @@ async def check_foreign(group: plugins.Group[Any], settings: Settings) -> str:
         return text
 
 
-def open_counters(parts: ServiceParts, stack: AsyncExitStack, tracing: Tracing) -> RateCounters:
-    """Open the rate counters that the settings name; raises `SettingsRefused`."""
-    parts.settings.require_counters()
-    plugin = plugins.RATE_COUNTERS.load(parts.settings.counters_name)
-    return plugin.open(context_for(plugin, parts, stack, tracing))
-
-
-def open_sender(parts: ServiceParts, stack: AsyncExitStack, tracing: Tracing) -> WebhookSender:
-    """Open the sender of webhooks that the settings name; raises `SettingsRefused`."""
-    plugin = plugins.SENDERS.load(parts.settings.sender)
-    return plugin.open(context_for(plugin, parts, stack, tracing))
-
-
 def _open_postgres_counters(context: Context[ServiceParts]) -> RateCounters:
     from meetcore.adapters.postgres.requests.rate_counters import PostgresRateCounters
 
@@ -150,6 +151,7 @@ def _open_postgres_counters(context: Context[ServiceParts]) -> RateCounters:
 def _open_redis_counters(context: Context[ServiceParts]) -> RateCounters:
     from meetcore.adapters.redis import RedisRateCounters  # an extra
 
+    context.settings.settings.require_counters()
     counters = RedisRateCounters(str(context.settings.settings.rate_store_url))
     context.stack.push_async_callback(counters.aclose)
     return counters

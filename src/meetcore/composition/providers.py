@@ -19,7 +19,14 @@ from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.settings.plugins import MAILERS, PROVIDERS, TRANSCRIBERS, WRITERS
 from meetcore.composition.application import MailPorts
 from meetcore.composition.configuration import INSTALL_NOTES, ROOM_PURPOSES, room_secret
-from meetcore.composition.plugins import OwnPorts, ServiceParts, check_name, context_for, own_settings
+from meetcore.composition.plugins import (
+    OwnPorts,
+    ServiceParts,
+    check_name,
+    context_for,
+    open_named,
+    own_settings,
+)
 from meetcore.domain.members.sign_in import SignUpMode
 from meetcore.ports.observability import NO_TRACING
 from meetcore.ports.plugins import Plugin, ProviderPlugin
@@ -173,15 +180,11 @@ def open_ai(
     Raises `SettingsRefused`.
     """
     parts.settings.require_ai()
-    own = own or OwnPorts()
-    transcriber, note_writer = own.transcriber, own.note_writer
-    if transcriber is None:
-        transcribes = TRANSCRIBERS.load(parts.settings.transcriber_name)
-        transcriber = transcribes.open(context_for(transcribes, parts, stack, tracing))
-    if note_writer is None:
-        writes = WRITERS.load(parts.settings.writer_name)
-        note_writer = writes.open(context_for(writes, parts, stack, tracing))
-    return transcriber, note_writer
+    own, settings = own or OwnPorts(), parts.settings
+    return (
+        own.transcriber or open_named(TRANSCRIBERS, settings.transcriber_name, parts, stack, tracing),
+        own.note_writer or open_named(WRITERS, settings.writer_name, parts, stack, tracing),
+    )
 
 
 def _open_ai_transcriber(context: Context[ServiceParts]) -> Transcriber:
@@ -289,10 +292,7 @@ def mail_ports(parts: ServiceParts, stack: AsyncExitStack, mailer: Mailer | None
     from meetcore.adapters.mail_texts import TemplateMailTexts
 
     texts = TemplateMailTexts(urlsplit(settings.base_url).netloc)
-    if mailer is None:
-        plugin = MAILERS.load(settings.mailer_name)
-        mailer = plugin.open(context_for(plugin, parts, stack))
-    return MailPorts(mailer, texts)
+    return MailPorts(mailer or open_named(MAILERS, settings.mailer_name, parts, stack), texts)
 
 
 def _open_smtp(context: Context[ServiceParts]) -> Mailer:
