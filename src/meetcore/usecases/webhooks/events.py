@@ -42,8 +42,8 @@ def _described(fact: Fact, at: datetime) -> Iterator[tuple[EventKind, UUID, obje
         case MeetingEnded(meeting):
             yield EventKind.MEETING_ENDED, meeting.account_id, meeting_event_record(meeting, at), meeting.id
         case RecordingReady(recording):
-            data = recording_record(recording, at)
-            yield EventKind.RECORDING_READY, recording.account_id, data, recording.meeting_id
+            record, meeting_id = recording_record(recording, at), recording.meeting_id
+            yield EventKind.RECORDING_READY, recording.account_id, record, meeting_id
         case NoteCompleted(note):
             yield EventKind.NOTE_COMPLETED, note.account_id, note_record(note), note.id
         case NoteFailed(note):
