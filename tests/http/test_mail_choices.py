@@ -86,3 +86,13 @@ async def test_members_choose_their_mails_under_settings(customer: Customer, vis
     )  # fmt: skip
     async with customer.application.ports.store.begin() as tx:
         assert await tx.mails.find_recipients(customer.account_id, MailTopic.PAYMENTS) == []
+
+
+async def test_a_member_changes_the_name_that_others_see(customer: Customer, visitors: Visitors) -> None:
+    browser, _ = await signed_in(customer, visitors, "en")
+    changed = await browser.post(f"{SETTINGS}/name", page=SETTINGS, full_name=" Sari  Wulandari ")
+    assert changed.headers["location"] == f"{SETTINGS}?done=settings_changed"
+    assert "Sari  Wulandari" in (await browser.get("/dashboard/team")).text
+    refused = await browser.post(f"{SETTINGS}/name", page=SETTINGS, full_name="see evil.example")
+    assert_contains(refused.text, 'value="see evil.example"', "without a web or e-mail address")
+    assert "evil.example" not in (await browser.get("/dashboard/team")).text

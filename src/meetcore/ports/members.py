@@ -32,6 +32,9 @@ class MemberRepository(Protocol):
     async def set_language(self, user_id: UUID, language: Language, *, is_first: bool = False) -> None:
         """Change the language of mails to a user; `is_first` where they have none yet."""
 
+    async def set_name(self, user_id: UUID, full_name: str) -> None:
+        """Change the name of a user."""
+
     async def load_members(self, account_id: UUID) -> Sequence[Membership]: ...
     async def load_memberships(self, user_id: UUID) -> Sequence[Membership]: ...
 

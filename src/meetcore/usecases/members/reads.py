@@ -13,6 +13,7 @@ from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingStatus, s
 from meetcore.domain.meetings.views import MeetingFilter, StartCursor
 from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.members.roles import Action, is_allowed
+from meetcore.domain.members.sign_in import check_full_name
 from meetcore.domain.members.views import SignedIn, check_member
 from meetcore.domain.money.ledger import Entry
 from meetcore.domain.money.views import EntriesOfKey, TransactionFilter
@@ -232,6 +233,17 @@ class AccountSettings:
         if who.user is not None:
             async with self.administration.store.begin() as tx:
                 await tx.members.set_language(who.user.id, language)
+
+    async def set_name(self, who: SignedIn, full_name: str) -> None:
+        """Change the member's name, as every account of theirs shows it; nothing for guests and operators.
+
+        Raises `InvalidRequest` for a name that `check_full_name` refuses.
+        """
+        check_member(who, Action.VIEW_SETTINGS)
+        name = check_full_name(full_name)
+        if who.user is not None:
+            async with self.administration.store.begin() as tx:
+                await tx.members.set_name(who.user.id, name)
 
     async def set_topics(self, who: SignedIn, chosen: Collection[str]) -> None:
         """Choose the topics of mails to the member, of those that the role allows."""

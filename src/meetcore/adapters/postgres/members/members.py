@@ -47,6 +47,9 @@ class PostgresMemberRepository(repository.Repository):
     async def set_language(self, user_id: UUID, language: Language, *, is_first: bool = False) -> None:
         await self._run(SQL["set_language"], id=user_id, language=language.value, is_first=is_first)
 
+    async def set_name(self, user_id: UUID, full_name: str) -> None:
+        await self._run(SQL["set_name"], id=user_id, full_name=full_name)
+
     async def load_members(self, account_id: UUID) -> Sequence[Membership]:
         return await self._list(MEMBERSHIP, SQL["load_members"], account_id=account_id)
 

@@ -6,6 +6,9 @@ ON CONFLICT (lower(email)) DO UPDATE SET email = u.email RETURNING {USER.select}
 -- set_language: The language of mails to a user; the first one only where there is none yet.
 UPDATE users SET language = %(language)s WHERE id = %(id)s AND (language IS NULL OR NOT %(is_first)s)
 
+-- set_name: The name of a user, in every account.
+UPDATE users SET full_name = %(full_name)s WHERE id = %(id)s
+
 -- load_members: The members of an account, the oldest first.
 SELECT {MEMBERSHIP.select} FROM memberships b WHERE b.account_id = %(account_id)s
 ORDER BY b.created_at, b.account_id, b.user_id

@@ -7,9 +7,10 @@ from starlette.responses import Response
 
 from meetcore.adapters.api.streams import PacedResponse
 from meetcore.adapters.web.formats import NAMES
-from meetcore.adapters.web.forms import attachment
+from meetcore.adapters.web.forms import attachment, explain
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import Page, Visit, see_other
+from meetcore.domain.errors import InvalidRequest
 from meetcore.domain.mails.topics import MailTopic
 from meetcore.domain.members.roles import Action
 from meetcore.domain.members.sessions import Session, is_view
@@ -56,6 +57,16 @@ async def change_statement_mails(visit: Visit) -> Response:
     return see_other(f"{ROOT}?done=settings_changed")
 
 
+@Page("POST", f"{ROOT}/name", Action.VIEW_SETTINGS)
+async def change_name(visit: Visit) -> Response:
+    """Change the member's name."""
+    try:
+        await visit.use.settings.set_name(visit.signed_in, visit.form.get("full_name", ""))
+    except InvalidRequest as refusal:
+        return await show_with_errors(visit, explain(visit.look, refusal))
+    return see_other(f"{ROOT}?done=settings_changed")
+
+
 @Page("POST", f"{ROOT}/language", Action.VIEW_SETTINGS)
 async def change_language(visit: Visit) -> Response:
     """Change the language of mails to the member."""
@@ -97,6 +108,7 @@ async def show_with_errors(visit: Visit, errors: Mapping[str, str]) -> Response:
         low_threshold=visit.form.get("low_threshold", settings.low_threshold),
         sessions=await _sessions(visit),
         own_id=visit.signed_in.session.id,
+        full_name=None if user is None else visit.form.get("full_name", user.full_name),
         mail_language=None if user is None else (user.language or visit.look.language).value,
         topics=[(topic.value, visit.text(_TOPICS[topic]), is_on) for topic, is_on in topics.items()],
         mail_languages=[(each.value, name) for each, name in NAMES.items()],
