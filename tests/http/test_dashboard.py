@@ -184,18 +184,20 @@ async def test_amounts_are_read_in_the_language_of_the_page(customer: Customer, 
 async def test_a_form_that_is_sent_again_makes_no_second_key(customer: Customer, sign_in: SignIn) -> None:
     browser = await sign_in(customer.account_id)
     form = await browser.form_key("/dashboard/keys/new")
-    fields = {"form_key": form, "name": "CI", "scope:meetings:read": "on"}
+    fields = {"form_key": form, "name": "CI", "scope:meetings:read": "on", "daily_cap": "50"}
     answers = [await browser.post("/dashboard/keys", **fields) for _ in range(2)]
     assert [each.status_code for each in answers] == [200, 422]
     assert "sent before" in answers[1].text
     keys = await customer.query("SELECT id FROM api_keys WHERE account_id = %s", customer.account_id)
     assert len(keys) == 2
     form = await browser.form_key("/dashboard/keys")
+    assert "one cap together" not in (await browser.get("/dashboard/keys")).text
     roll = f"/dashboard/keys/{form_id(answers[0].text)}/roll"
     rolled = [await browser.post(roll, form_key=form, overlap_h="24") for _ in range(2)]
     assert [each.status_code for each in rolled] == [200, 422]
     keys = await customer.query("SELECT id FROM api_keys WHERE account_id = %s", customer.account_id)
     assert len(keys) == 3
+    assert (await browser.get("/dashboard/keys")).text.count("one cap together") == 2
 
 
 def form_id(page: str) -> str:

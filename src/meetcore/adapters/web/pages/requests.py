@@ -1,6 +1,7 @@
 """API keys, and the requests made with them."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -147,6 +148,7 @@ async def _list(
     visit: Visit, minted: MintedKey | None = None, errors: Mapping[str, str] | None = None
 ) -> Response:
     rows = [_row(visit, use) for use in await visit.use.keys.list_use(visit.signed_in)]
+    caps = Counter(row.key.cap_key_id for row in rows if row.ended_at is None)
     return visit.form_page(
         "keys.html",
         errors or {},
@@ -154,6 +156,7 @@ async def _list(
         form_key=visit.new_form_key(),
         usable=[row for row in rows if row.ended_at is None],
         ended=[row for row in rows if row.ended_at is not None],
+        shared_caps=[id for id, keys in caps.items() if keys > 1],
         overlaps=[(str(hours), _overlap_text(visit, hours)) for hours in OVERLAPS_H],
     )
 
