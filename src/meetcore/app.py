@@ -37,7 +37,7 @@ from meetcore.composition.configuration import check_schema, warn_of_role, warn_
 from meetcore.composition.gateways import gateway_pages, notification_parsers
 from meetcore.composition.infrastructure import Network, open_application
 from meetcore.composition.plugins import OwnPorts
-from meetcore.composition.providers import provider_pages, warn_of_notes, webhook_parsers
+from meetcore.composition.providers import has_dashboard, provider_pages, warn_of_notes, webhook_parsers
 from meetcore.composition.worker import api_tasks, working
 from meetcore.domain.errors import InvalidApiKey
 from meetcore.domain.meetings.hosts import tiers_without_host
@@ -224,11 +224,6 @@ async def _open_mcp_app(
 def has_agent_interface() -> bool:
     """Return whether the extra `mcp` is installed."""
     return find_spec("mcp") is not None
-
-
-def has_dashboard() -> bool:
-    """Return whether the extra `web` is installed."""
-    return all(map(find_spec, ("babel", "jinja2")))
 
 
 def _dashboard_routes(

@@ -53,6 +53,7 @@ class Service:
     meeting: Meeting | None = MEETING
     now: datetime = BEFORE
     is_failing: bool = False
+    has_dashboard: bool = True
     events: list[tuple[str, str, str]] = field(factory=list)
     state: MemorySandboxState = field(factory=MemorySandboxState)
 
@@ -71,7 +72,9 @@ class Service:
         return SandboxProvider("http://test", self.state, KEY)
 
     def browser(self, prefix: str = "") -> httpx.AsyncClient:
-        routes = sandbox_routes(self.provider, self.lookup, self.on_event, now=lambda: self.now)
+        routes = sandbox_routes(
+            self.provider, self.lookup, self.on_event, now=lambda: self.now, has_dashboard=self.has_dashboard
+        )
         app = Starlette(routes=[Mount(prefix, routes=routes)] if prefix else routes)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         return httpx.AsyncClient(transport=transport, base_url="http://test")
@@ -143,6 +146,7 @@ async def test_the_link_to_the_dashboard_holds_below_a_path():
         page = (await browser.get(url)).text
     link = page.partition('href="')[2].partition('"')[0]
     assert urljoin(url, link) == f"http://test/below/dashboard/meetings/{MEETING.id}"
+    assert "href=" not in await Service(has_dashboard=False).page()
 
 
 def disabled(page: str) -> list[bool]:

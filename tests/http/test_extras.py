@@ -26,7 +26,8 @@ EXTRAS = {"notes": ("av",), "web": ("babel", "jinja2", "markupsafe"), "mcp": ("m
 SERVE = f"""
 sys.modules["rfc3987_syntax"] = None  # as tests/conftest.py, of which this is no part
 import asyncio, httpx
-from meetcore.app import Service, has_agent_interface, has_dashboard
+from meetcore.app import Service, has_agent_interface
+from meetcore.composition.providers import has_dashboard
 from tests.support.api_harness import settings_for, started
 
 PATHS = ("api/v1/openapi.json", "api/v1/me", "readyz", "docs", "dashboard", "dashboard/sign-in")

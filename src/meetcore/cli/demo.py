@@ -25,9 +25,10 @@ from attrs import frozen
 from meetcore.adapters.dev_inbox import INBOX_HOST, MAIL_PATH
 from meetcore.adapters.embedded_postgres import EmbeddedPostgres
 from meetcore.adapters.settings import Settings
-from meetcore.app import AGENT_PATH, has_agent_interface, has_dashboard
+from meetcore.app import AGENT_PATH, has_agent_interface
 from meetcore.cli.output import ExitCode, complain
 from meetcore.composition.application import Application
+from meetcore.composition.providers import has_dashboard
 from meetcore.domain.errors import Conflict
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.members.roles import OperatorRole

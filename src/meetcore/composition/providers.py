@@ -152,6 +152,11 @@ def webhook_parsers(settings: Settings, name: str = "") -> dict[str, WebhookPars
     return found
 
 
+def has_dashboard() -> bool:
+    """Return whether the extra `web` is installed."""
+    return all(map(find_spec, ("babel", "jinja2")))
+
+
 def provider_pages(application: Application) -> Sequence[Route]:
     """Return the pages on which meetings of the sandbox are held; of other providers there are none here."""
     provider, now = application.ports.provider, application.runtime.now
@@ -169,7 +174,10 @@ def provider_pages(application: Application) -> Sequence[Route]:
     async def lookup(provider_meeting_id: str) -> Meeting | None:
         return await application.ports.queries.find_at_provider(name, provider_meeting_id)
 
-    return sandbox_routes(provider, lookup, on_event, now=now, empty_for=application.meetings.track.empty_for)
+    empty_for = application.meetings.track.empty_for
+    return sandbox_routes(
+        provider, lookup, on_event, now=now, empty_for=empty_for, has_dashboard=has_dashboard()
+    )
 
 
 def open_ai(

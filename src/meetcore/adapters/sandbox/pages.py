@@ -43,13 +43,15 @@ def sandbox_routes(
     *,
     now: Callable[[], datetime] = _utc_now,
     empty_for: timedelta = DEFAULT_EMPTY_FOR,
+    has_dashboard: bool = False,
 ) -> list[Route]:
     """Serve the join pages: `GET /sandbox/meetings/{id}?t=`, `POST …/start`, `…/leave` and `…/end`.
 
     `on_event` is called after the state changed and at each repeated click, but not for ended or cancelled
-    meetings. The page says after how long the service ends an empty meeting: `empty_for`.
+    meetings. The page says after how long the service ends an empty meeting: `empty_for`. Where the service
+    `has_dashboard`, the page leads to the meeting's page there, by the id that its own address has.
     """
-    pages = _Pages(provider, lookup, on_event, now, empty_for)
+    pages = _Pages(provider, lookup, on_event, now, empty_for, has_dashboard)
     path = "/sandbox/meetings/{meeting_id}"
     return [
         Route(path, pages.show, methods=["GET"]),
@@ -66,13 +68,15 @@ class _Pages:
     on_event: OnEvent
     now: Callable[[], datetime]
     empty_for: timedelta
+    has_dashboard: bool
 
     async def show(self, request: Request) -> Response:
         meeting = await self._admitted(request)
         if meeting is None:
             return _unknown()
         token = self.provider.links.token(meeting.id)
-        page = join_page(meeting, shown_status(meeting, self.now()), token, self.empty_for)
+        status = shown_status(meeting, self.now())
+        page = join_page(meeting, status, token, self.empty_for, has_dashboard=self.has_dashboard)
         return HTMLResponse(page, headers=HEADERS)
 
     async def start(self, request: Request) -> Response:
@@ -141,6 +145,10 @@ _MEETING: Final = """
 <form method="post" action="{id}/end?t={token}"><button{end}>End meeting</button></form>
 </div>
 <p class="note">{note}</p>
+{dashboard}
+"""
+
+_DASHBOARD: Final = """
 <p class="note"><a href="../../dashboard/meetings/{id}">This meeting in the dashboard</a>, for members of its
 account.</p>
 """
@@ -174,8 +182,9 @@ _NOTES: Final = {
 
 
 def join_page(
-    meeting: Meeting, status: MeetingStatus, token: str, empty_for: timedelta = DEFAULT_EMPTY_FOR
-) -> str:
+    meeting: Meeting, status: MeetingStatus, token: str, empty_for: timedelta = DEFAULT_EMPTY_FOR, *,
+    has_dashboard: bool = False,
+) -> str:  # fmt: skip
     """Render the page of a visible meeting. `status` is the one shown to customers."""
     # The stored status: a meeting that started only by the clock is empty, and still needs its event.
     is_entered = status in _OPEN and meeting.status is MeetingStatus.STARTED
@@ -198,6 +207,7 @@ def join_page(
         leave=_button(is_entered, is_next=False),
         end=_button(status is MeetingStatus.STARTED, is_next=is_entered),
         note=_NOTES[status].format(empty_for=_length(empty_for)),
+        dashboard=_DASHBOARD.format(id=meeting.id) if has_dashboard else "",
     )
     return render_page(f"{escape(meeting.title)} · {word}", content)
 
