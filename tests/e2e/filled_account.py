@@ -19,6 +19,7 @@ from meetcore.domain.members.sign_in import MAX_PORTAL_MINUTES
 from meetcore.domain.requests.keys import Scope
 from tests.e2e.customers import client, meeting_body
 from tests.e2e.receiver import Receiver
+from tests.support.past_credits import last_month, move_credits
 from tests.support.program import SECRETS_KEY, Running, Site, run_apart, until
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class FilledAccount:
 def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
     """Make an account with meetings, a recording, notes, webhooks, deliveries, keys and an invitation."""
     opened = with_application(site, server.url, _open_account)
-    account_id, email, key, operator_id, operator_email = opened
+    account_id, email, key, operator_id, operator_email, month = opened
     with client(server.url, key) as api:
         note, meeting, joining = _hold_meetings(server.url, api)
         webhook, delivery = _deliver(api, receiver)
@@ -60,7 +61,7 @@ def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
     ids = {
         "accounts": account_id, "meetings": meeting, "notes": note, "webhooks": webhook,
         "deliveries": delivery, "requests": request, "credits": payment["id"], "payments": doubtful,
-        "playground": "create_meeting",
+        "statements": month, "playground": "create_meeting",
     }  # fmt: skip
     sandbox = {
         "/sandbox/meetings/{meeting_id}": [each.removeprefix(server.url) for each in joining],
@@ -100,16 +101,17 @@ def with_application(site: Site, base_url: str, work: Callable[[Application], Aw
     return run_apart(run())
 
 
-async def _open_account(application: Application) -> tuple[str, str, str, str, str]:
+async def _open_account(application: Application) -> tuple[str, str, str, str, str, str]:
     admin = application.administration
     email, operator = (f"{secrets.token_hex(4)}@example.test" for _ in range(2))
-    account = await admin.create_account(email, "PT Sinar Rapat Nusantara", 12_500)
+    account, month = await admin.create_account(email, "PT Sinar Rapat Nusantara", 0), last_month(application)
+    await move_credits(application, account.id, month.begins_at, 12_500)
     key = await admin.keys.create(account.id, tuple(Scope), 500)
     await admin.keys.create(account.id, (Scope.MEETINGS_READ,), None)
     ended = await admin.keys.create(account.id, (Scope.CREDITS_READ,), None)
     await admin.keys.revoke(ended.key.id)
     operator_id = (await application.access.operators.add(operator, OperatorRole.ADMIN)).id
-    return str(account.id), email, key.text, str(operator_id), operator
+    return str(account.id), email, key.text, str(operator_id), operator, str(month)
 
 
 def _hold_meetings(url: str, api: httpx.Client) -> tuple[str, str, list[str]]:

@@ -15,7 +15,7 @@ from meetcore.composition.application import Application
 from meetcore.domain.members.audit import SERVICE
 from meetcore.domain.members.roles import Role
 from meetcore.domain.money import ledger
-from meetcore.domain.money.statements import Month, month_of
+from meetcore.domain.money.statements import month_of
 from meetcore.domain.money.transfers import Book, Reference, Transfer, TransferKind
 from meetcore.ports.runtime import PrinterBusy
 from meetcore.usecases.mails import MailQueue
@@ -24,6 +24,7 @@ from meetcore.usecases.payments.refunds import refund_within
 from tests.http.test_dashboard import SignIn, browsers, sign_in
 from tests.support.api_harness import ApiHarness, Customer
 from tests.support.paid_payments import a_paid_payment
+from tests.support.past_credits import last_month, move_credits
 from tests.support.sandbox_recordings import a_recording, note_in
 from tests.support.texts import assert_contains
 from tests.support.transactions import append_one
@@ -47,22 +48,6 @@ async def an_account(
     for at, amount in moves:
         await move_credits(application, account, at, amount)
     return account
-
-
-async def move_credits(application: Application, account_id: UUID, at: datetime, amount: int) -> None:
-    """Move credits of an account at an instant."""
-    operation = str(application.runtime.new_id(at))
-    async with application.ports.store.begin() as tx:
-        view = await tx.postings.load_locked(account_id, [operation])
-        posting = ledger.adjust(
-            view.funds, application.runtime.new_id(at), operation, amount,
-            Reference("ticket", operation), at,
-        )  # fmt: skip
-        assert await append_one(tx, view.funds, posting) is not None
-
-
-def last_month(application: Application) -> Month:
-    return month_of(month_of(application.runtime.now()).begins_at - timedelta(days=1))
 
 
 async def test_a_statement_leads_from_one_balance_to_the_other(

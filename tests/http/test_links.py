@@ -15,11 +15,11 @@ from starlette.routing import Match, Route
 from meetcore.adapters.web.console.routes import PAGES as CONSOLE_PAGES
 from meetcore.adapters.web.routes import PAGES
 from meetcore.domain.members.roles import OPERATORS_ALLOWED, OperatorRole, Role, is_allowed
-from tests.http.test_documents import last_month, move_credits
 from tests.http.test_web_security import ids_of
 from tests.support.api_harness import ALL_SCOPES, BASE_URL, ApiHarness, Customer
 from tests.support.pages import Browser
 from tests.support.paid_payments import a_paid_payment
+from tests.support.past_credits import last_month, move_credits
 from tests.support.visitors import Visitors, root_of
 
 SEEN_OF_A_KIND = 3
