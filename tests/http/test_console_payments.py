@@ -78,6 +78,7 @@ async def test_a_payment_is_found_from_its_account_and_by_its_names(
     for text in (payment_id, f"{row['year']}-{row['number']:06d}", "cs_1", "pi_1"):
         page = (await browser.get(f"/console/accounts?q={text}")).text
         assert_contains(page, f'href="{account}"')
+    assert_contains(await shown(browser, payment_id), "<code>cs_1</code>", "<code>pi_1</code>")
     assert account not in (await browser.get("/console/accounts?q=2026-999999")).text
 
 
