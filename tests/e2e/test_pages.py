@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from importlib import resources
+from statistics import median
 from typing import Literal
 
 import pytest
@@ -320,6 +321,28 @@ def test_the_answer_to_a_form_suits_them_too(pages: Pages, form: Form) -> None:
     language, seen = readers[SENT.index(form) % 2]
     assert form.send(seen, pages.account) == 200
     check_page(seen, language)
+
+
+def test_a_phone_has_a_menu_for_thumbs_and_short_rows(pages: Pages) -> None:
+    heights = "all => all.map(each => each.getBoundingClientRect().height)"
+    for _, seen in pages.members:
+        page = seen.page
+        page.set_viewport_size({"width": PHONE, "height": 844})
+        seen.open("/dashboard/ledger")
+        rows = page.locator(".rows tbody tr").evaluate_all(heights)
+        assert median(rows) < 95, "a title, an amount, and two lines of small print"
+        menu = page.locator("nav.menu")
+        assert not menu.is_visible()
+        page.locator("header .menu-button").click()
+        links = menu.locator("a")
+        assert min(links.evaluate_all(heights)) >= 44
+        page.evaluate(AXE)
+        assert page.evaluate(VIOLATIONS, AXE_OPTIONS) == []
+        with page.expect_navigation():
+            links.last.click()
+        assert seen.path == "/dashboard/audit"
+        page.set_viewport_size({"width": DESKTOP, "height": 900})
+        assert menu.is_visible()
 
 
 def test_every_page_of_the_routes_is_looked_at(site: Site) -> None:

@@ -233,8 +233,11 @@ async def test_a_page_leads_to_the_older_requests(customer: Customer, sign_in: S
     browser = await sign_in(customer.account_id)
     first = (await browser.get(f"{PAGE}?status=4")).text
     [older] = re.findall(r'<a href="([^"]+)" rel="next">', first)
-    rest = rows((await browser.get(older.replace("&amp;", "&"))).text)
+    last = (await browser.get(older.replace("&amp;", "&"))).text
+    rest = rows(last)
     assert (len(rows(first)), len(rest)) == (25, 2)
+    assert re.findall(r'<a href="([^"]+)" rel="(first|next)">', last) == [(f"{PAGE}?status=4", "first")]
+    assert 'rel="first"' not in first
     assert not set(rest) & set(rows(first))
 
 

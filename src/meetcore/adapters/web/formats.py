@@ -69,6 +69,11 @@ def format_day_of_week(day: date, language: Language) -> str:
     return format_date(day_in_wib(day), "EEE d MMM", locale=language.value)
 
 
+def format_short_day(day: date, language: Language) -> str:
+    """Format a day without its year, for the axis of a chart."""
+    return format_date(day_in_wib(day), "d MMM", locale=language.value)
+
+
 def format_month(day: date, language: Language) -> str:
     """Format the month of a day."""
     return format_date(day_in_wib(day), "LLLL y", locale=language.value)

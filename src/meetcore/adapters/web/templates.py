@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -25,6 +26,7 @@ from meetcore.domain.notes.notes import Language
 
 ASSETS_ROOT: Final = "/dashboard/assets"
 _TYPES: Final = {"style.css": "text/css", "meetcore.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_WHOLE: Final = Markup('<span class="whole">{}, {}</span>')
 _ASSET_HEADERS: Final = {
     "Cache-Control": "public, max-age=31536000, immutable",
     "X-Content-Type-Options": "nosniff",
@@ -77,8 +79,9 @@ def environment(language: Language) -> Environment:
         "change": partial(formats.format_change, language=language),
         "money": partial(format_money, language=language),
         "share": partial(formats.format_share, language=language),
-        "instant": lambda at: _kept_together(formats.format_instant(at, language)),
+        "instant": lambda at: formats.format_instant(at, language).replace(" ", "\N{NO-BREAK SPACE}"),
         "time_of_day": partial(formats.format_time_of_day, language=language),
+        "moment": lambda at: _WHOLE.format(made.filters["day"](at), made.filters["time_of_day"](at)),
         "clock": partial(formats.format_clock, language=language),
         "day": partial(formats.format_day, language=language),
         "day_of_week": partial(formats.format_day_of_week, language=language),
@@ -89,13 +92,8 @@ def environment(language: Language) -> Environment:
     }
     made.globals |= {
         "asset": asset_url,
-        "bar_chart": bar_chart,
+        "bar_chart": partial(bar_chart, number=made.filters["count"]),
         "language": language.value,
         "languages": {each.value: name for each, name in NAMES.items()},
     }
     return made
-
-
-def _kept_together(instant: str) -> str:
-    """Let an instant break between its day and its time only."""
-    return instant.replace(" ", "\N{NO-BREAK SPACE}").replace(",\N{NO-BREAK SPACE}", ", ")

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlencode
 from uuid import UUID
 
 from attrs import evolve, field, frozen
@@ -96,6 +96,8 @@ HEADERS: Final = {
 }
 """On every page: no inline script or style, nothing from elsewhere, no frame, no cache."""
 _GZIP_LEVEL: Final = 5
+_PLACES: Final = ("before", "when")
+"""The fields of an address that tell how far down a list its page is."""
 _SENT_AGAIN: Final = _("You are signed in again. Nothing was sent yet: go on from here.")
 _TOKEN_FIELD: Final = Markup('<input type="hidden" name="form_token" value="{}">')
 
@@ -122,6 +124,16 @@ class Look:
         target = self.support if self.support.startswith("https:") else f"mailto:{self.support}"
         return Markup('<a href="{}">{}</a>').format(target, self.support)
 
+    @property
+    def newest(self) -> str:
+        """Return the address of the first page of the list that this page goes on; else empty."""
+        path, _mark, query = self.here.partition("?")
+        fields = parse_qsl(query)
+        kept = [(name, text) for name, text in fields if name not in _PLACES]
+        if "before" not in dict(fields):
+            return ""
+        return f"{path}?{urlencode(kept)}" if kept else path
+
     def text(self, message: str, **values: object) -> str:
         """Translate a text, its `%(name)s` filled in."""
         if not message:  # of which a catalogue has its own header
@@ -136,6 +148,7 @@ class Look:
             "here": self.here,
             "csrf": _TOKEN_FIELD.format(self.token),
             "support": self.support_link,
+            "newest": self.newest,
         }
         text = render(template, self.language, common | values)
         if not self.is_compressed:

@@ -1,5 +1,6 @@
 """Languages, numbers, dates and charts of the pages."""
 
+import re
 from datetime import UTC, date, datetime, timedelta
 
 import attrs
@@ -18,7 +19,7 @@ from meetcore.adapters.web.formats import (
     format_offset,
     format_share,
 )
-from meetcore.adapters.web.markup import Bar, bar_chart
+from meetcore.adapters.web.markup import Bar, axis_step, bar_chart
 from meetcore.adapters.web.pages.meetings import OPTIONS
 from meetcore.adapters.web.templates import environment
 from meetcore.domain.meetings.meetings import MeetingOptions, MeetingStatus
@@ -107,12 +108,51 @@ def test_a_chart_escapes_what_it_is_given_and_fits() -> None:
     assert "<b>" not in chart
     assert "&lt;b&gt;" in chart
     assert "&#34;&amp;" in chart
-    assert chart.count("<rect") == 2
+    assert chart.count('class="part-') == 2
 
 
 def test_a_chart_of_nothing_is_drawn() -> None:
-    assert "<rect" not in bar_chart([], "empty")
-    assert "<rect" not in bar_chart([Bar((0,), "a")], "zero")
+    assert 'class="part-' not in bar_chart([], "empty")
+    assert 'class="part-' not in bar_chart([Bar((0,), "a")], "zero")
+
+
+@pytest.mark.parametrize(
+    ("highest", "step"),
+    [
+        (0, 1),
+        (1, 1),
+        (5, 1),
+        (6, 2),
+        (10, 2),
+        (11, 5),
+        (25, 5),
+        (26, 10),
+        (506, 200),
+        (1001, 500),
+        (90_000, 20_000),
+    ],
+)
+def test_an_axis_has_rounded_steps(highest: int, step: int) -> None:
+    assert axis_step(highest) == step
+
+
+def test_a_chart_has_axes() -> None:
+    """Steps from zero to above the highest bar in the language's numbers, and a label for the last day."""
+    bars = [Bar((day * 100, 6), f"title {day}", f"day {day}") for day in range(30)]
+    chart = environment(Language.INDONESIAN).globals["bar_chart"](bars, "Spending")  # type: ignore[operator]
+    assert re.findall(r'class="step"[^>]*>([^<]+)<', chart) == ["0", "1.000", "2.000", "3.000"]
+    assert re.findall(r'class="label"[^>]*>([^<]+)<', chart) == [f"day {day}" for day in (5, 13, 21, 29)]
+    tops = [float(y) for y in re.findall(r'class="part-2"[^>]* y="([\d.]+)"', chart)]
+    assert tops == sorted(tops, reverse=True)
+    [*_, highest] = [float(y) for y in re.findall(r'class="grid"[^>]* y1="([\d.]+)"', chart)]
+    assert min(tops) >= highest
+
+
+def test_a_bar_shows_its_title_and_leads_on() -> None:
+    chart = bar_chart([Bar((3,), "3 < 4", path="/a?b=1&c=2"), Bar((0,), "nothing")], "two")
+    assert '<a class="slot" href="/a?b=1&amp;c=2" aria-label="3 &lt; 4">' in chart
+    assert chart.count("<a ") == 1
+    assert re.findall(r'class="tip \w+"[^>]*>([^<]+)<', chart) == ["3 &lt; 4", "nothing"]
 
 
 def test_every_value_of_the_domain_that_a_page_shows_has_a_text() -> None:

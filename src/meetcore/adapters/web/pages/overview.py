@@ -32,7 +32,6 @@ async def show_overview(visit: Visit) -> Response:
         reads.list_next_meetings(who, upcoming, MEETINGS),
     )
     days = _every_day(found.spending, today)
-    chart = [_bar(visit, each) for each in days]
     steps = _steps(visit, found.first_steps)
     return visit.page(
         "overview.html",
@@ -48,10 +47,7 @@ async def show_overview(visit: Visit) -> Response:
             *_capped(visit, found.capped_keys),
             *_troubled(visit, found.troubled),
         ],
-        chart=chart,
-        first_day=days[0].day,
-        last_day=today,
-        highest=max(sum(bar.parts) for bar in chart),
+        chart=[_bar(visit, each) for each in days],
         days=[each for each in reversed(days) if each.meetings or each.notes],
         capped_keys=found.capped_keys,
         meetings=meeting_rows(visit, meetings),
@@ -86,7 +82,9 @@ def _bar(visit: Visit, each: DaySpending) -> markup.Bar:
         meetings=formats.format_count(each.meetings, language),
         notes=formats.format_count(each.notes, language),
     )
-    return markup.Bar((max(each.meetings, 0), max(each.notes, 0)), title)
+    parts = max(each.meetings, 0), max(each.notes, 0)
+    path = f"/dashboard/ledger?from={each.day}&to={each.day}" if any(parts) else ""
+    return markup.Bar(parts, title, formats.format_short_day(each.day, language), path)
 
 
 def _short(visit: Visit, low_threshold: int, days: Sequence[DaySpending]) -> list[Hint]:

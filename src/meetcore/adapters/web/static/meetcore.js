@@ -108,10 +108,3 @@ if (live) {
   renewLater();
   document.addEventListener("visibilitychange", renew);
 }
-
-// On a phone the menu is one row: its page is in sight.
-const here = document.querySelector(".menu [aria-current]");
-if (here) {
-  const menu = here.closest(".menu");
-  menu.scrollLeft = here.offsetLeft - (menu.clientWidth - here.offsetWidth) / 2;
-}
