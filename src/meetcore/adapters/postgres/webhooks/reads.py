@@ -1,6 +1,7 @@
 """Reads of endpoints, deliveries and events."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 from uuid import UUID
 
 from meetcore.adapters.postgres.columns import Columns, Row, readable, utc
@@ -54,7 +55,7 @@ _OF_KIND = "d.delivery_event_kind = %(kind)s"
 _ABOUT = """(d.delivery_id = %(about)s OR d.delivery_event_id IN (
         SELECT e.id FROM events e WHERE e.account_id = %(account_id)s AND e.id = %(about)s
         UNION ALL SELECT e.id FROM events e WHERE e.account_id = %(account_id)s AND e.subject_id = %(about)s))"""
-_LISTS = {
+_LISTS: Final[Mapping[tuple[str, tuple[str, ...]], str]] = {
     (condition, chosen): SQL["list_deliveries"]
     .replace("{and_status}", condition)
     .replace("{most}", str(MAX_DELIVERIES_LOOKED_AT if chosen else MAX_PAGE))
