@@ -169,6 +169,7 @@ def test_the_number_of_a_receipt_is_printed_with_its_year() -> None:
         ({"tax_number": "1\x07"}, {
             "tax_number": ["must be at most 50 characters without control characters"],
         }),
+        ({"name": "PT\tSinar"}, {"name": ["must be at most 200 characters without control characters"]}),
     ],
 )  # fmt: skip
 def test_a_buyer_whose_receipt_could_not_be_printed_is_refused(
