@@ -106,7 +106,7 @@ async def write_everywhere(customer: Customer, member: Browser, operator: Browse
         "accounts": str(account), "meetings": recording["meeting_id"], "notes": note_id,
         "webhooks": webhook["id"], "deliveries": str(delivery["id"]),
         "requests": str(refused.id), "credits": await a_paid_payment(customer),
-        "statements": f"{datetime.now(WIB):%Y-%m}",
+        "statements": f"{datetime.now(WIB):%Y-%m}", "playground": "get_me",
     }  # fmt: skip
 
 

@@ -71,6 +71,7 @@ POST /dashboard/settings/erase                                     owner
 POST /dashboard/settings/threshold                                 owner finance
 POST /dashboard/settings/language                                  owner developer finance viewer
 POST /dashboard/settings/mails                                     owner developer finance viewer
+POST /dashboard/settings/name                                      owner developer finance viewer
 POST /dashboard/settings/sessions/{id}/end                         owner developer finance viewer
 POST /dashboard/settings/sessions/end-others                       owner developer finance viewer
 GET  /dashboard/audit                                              owner
