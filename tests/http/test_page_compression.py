@@ -59,6 +59,7 @@ async def test_assets_and_documents_are_compressed_for_everyone(
     assets = re.findall(r'"(/dashboard/assets/[^"]+\.(?:css|js))"', (await browser.get(PAGE)).text)
     assert len(assets) == 2
     for path in (*assets, "/docs/webhooks", "/docs/errors"):
+        assert (await browser.get(path)).headers["Cache-Control"].startswith("public, max-age=")
         assert await _encoding(browser, path, Sec_Fetch_Site="cross-site") == "gzip"
         assert await _encoding(browser, path, Accept_Encoding="identity") == ""
 

@@ -48,6 +48,7 @@ _HEADERS: Final = {
     "form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
+    "Cache-Control": "public, max-age=300",
 }
 
 
