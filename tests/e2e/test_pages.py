@@ -37,7 +37,7 @@ from tests.support.mail_server import mail_server_in_thread
 from tests.support.program import Site, run_apart
 from tests.support.visitors import BY_TOKEN
 
-PHONE, SMALLEST, DESKTOP = 390, 360, 1400
+PHONE, SMALLEST, DESKTOP = 390, 320, 1400
 ADDRESS_PX = 250
 """The least width of a column of addresses, of about thirty characters."""
 FILES = (".csv", ".ics", ".md", ".pdf", ".zip", ".json")

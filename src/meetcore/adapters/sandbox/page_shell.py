@@ -45,7 +45,7 @@ button { width: 100%; min-height: 3rem; padding: .5rem; border: 1px solid var(--
 button:disabled { background: var(--off); border-color: var(--off); color: var(--soft); cursor: not-allowed; }
 summary { padding: .25rem 0; }
 button:focus-visible { outline: 3px solid var(--brand); outline-offset: 3px; }
-.note { margin: 1.25rem 0 0; color: var(--soft); font-size: .875rem; }
+.note { margin: 1.25rem 0 0; color: var(--soft); font-size: .875rem; overflow-wrap: anywhere; }
 @media (max-width: 26rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .75rem; }
   dd:last-child { margin-bottom: 0; } .buttons { grid-template-columns: 1fr; } }
 """
