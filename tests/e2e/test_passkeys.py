@@ -126,6 +126,7 @@ def test_a_passkey_is_added_signs_in_and_is_removed(stage: Stage, area: str) -> 
         assert shown.path == f"/{area}/passkeys", "where it was asked for"
         assert "never" not in shown.page.inner_text("table")
         shown.press("Remove Dewi's laptop")
+        shown.press("Remove the passkey")
         assert "You have no passkey" in shown.page.inner_text("main")
         shown.press("Sign out")
         shown.press("Sign in with a passkey")
