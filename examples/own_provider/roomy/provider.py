@@ -55,7 +55,7 @@ class RoomyProvider:
         return [_provisioned(room)] if room else []
 
     async def remove(self, provider_meeting_id: str) -> cancellation.ProviderMeetingState:
-        """Delete a room, if nobody is in it."""
+        """Delete a room, if it is empty."""
         gone = {"state": "gone"}
         answer = await self._call("DELETE", f"/rooms/{provider_meeting_id}", missing=gone)
         try:
@@ -64,7 +64,7 @@ class RoomyProvider:
             raise ProviderUnknown("roomy: an answer without a known state") from error
 
     async def end(self, provider_meeting_id: str) -> None:
-        """Close a room, whoever is in it."""
+        """Close a room, also while people are in it."""
         await self._call("POST", f"/rooms/{provider_meeting_id}/close", missing={})
 
     async def list_host(self, provider_user_id: str) -> list[views.ListedMeeting]:
