@@ -112,7 +112,7 @@ def test_a_name_similar_to_one_that_is_set_is_not_refused(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     ("variable", "kind"),
-    [("QUOTA_READ", "a whole number"), ("MCP", "true or false"), ("TRACES_SAMPLED", "a number")],
+    [("QUOTA_READ", "a whole number"), ("HOME_PAGE", "true or false"), ("TRACES_SAMPLED", "a number")],
 )
 def test_a_value_of_another_type_is_refused_with_the_type(
     monkeypatch: pytest.MonkeyPatch, variable: str, kind: str
