@@ -82,7 +82,7 @@ def read_records(site: Site) -> Records:
     paid = ask(site, "SELECT reference_id, amount FROM ledger_transfers WHERE kind = 'notulen_charge'")
     charges = {UUID(str(id_)): int(str(amount)) for id_, amount in paid}
     assert len(charges) == len(paid), "no note is charged twice"
-    rows = ask(site, "SELECT subject_id, kind FROM events WHERE kind LIKE 'note.%'")
+    rows = ask(site, "SELECT subject_id, kind FROM events WHERE kind LIKE 'note.%%'")
     spent: Counter[str] = Counter()
     for account_id, kind, amount in ask(
         site, "SELECT account_id, kind, amount FROM ledger_transfers WHERE kind <> 'topup'"
