@@ -94,6 +94,9 @@ def test_the_image_copies_what_the_builder_is_given_and_starts_a_command_of_ours
         word for name, text in steps if name == "COPY" and "--from" not in text for word in text.split()[:-1]
     ]
     assert sorted(kept) == sorted(word.rstrip("/") for word in copied)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    pages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert set(pages) <= set(copied), "the wheel is built from them"
     (command,) = [text for name, text in steps if name == "CMD"]
     assert_parses(yaml.safe_load(command))
 
