@@ -154,12 +154,12 @@ class Place:
         token = TOKEN.search(self.operator.get(self.api.url + page).text)
         assert token is not None
         fields = {"form_token": token[1], "amount": "100", "reason": "asked for", "confirmed": "yes"}
-        self.operator.post(f"{url}{page}/refund", data=fields, headers={"Origin": url})
+        self.operator.post(f"{url}{page}/refund", data=fields, headers={"Origin": self.api.url})
 
     def look(self, payment_id: str, crash_at: int) -> list[str]:
         """Have a worker ask the gateway about a payment, or send the money of its refund back."""
         due = "UPDATE payments SET next_look_at = now() WHERE id = %s::uuid RETURNING id"
-        over = "SELECT id FROM payments WHERE id = %s::uuid AND next_look_at IS NULL"
+        over = "SELECT id FROM payments WHERE id = %s::uuid AND COALESCE(next_look_at, 'infinity') > now()"
         step_log, crash = self._crash(crash_at)
         ask(self.site, due, payment_id)
         with self.site.worker("--only", "webhooks", **crash) as worker:
@@ -176,7 +176,7 @@ class Place:
 
     def _request(self, crash_at: int, send: Callable[[str], object]) -> list[str]:
         step_log, crash = self._crash(crash_at)
-        with self.site.serve(**crash) as api:
+        with self.site.serve(base_url=self.api.url, **crash) as api:
             if crash_at:
                 with pytest.raises(httpx.TransportError):
                     send(api.url)
