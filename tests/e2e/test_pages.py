@@ -142,7 +142,7 @@ REFUSED = (
     Form("/dashboard/webhooks/{id}", "/recover", {"since": ""}),
     Form("/dashboard/notes/{id}/edit", "/edit", {"summary": ""}),
     Form("/dashboard/credits", "/billing", {"name": ""}),
-    Form("/dashboard/team", "/invitations", {"email": "nobody"}),
+    Form("/dashboard/team", "/invitations", {"email": "no-address"}),
     Form("/dashboard/settings", "/threshold", {"low_threshold": "few"}),
     Form("/dashboard/settings", "/erase", {"account_id": "no"}),
     Form("/console/accounts/{id}", "/top-up", {"amount": "many"}),

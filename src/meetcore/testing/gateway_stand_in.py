@@ -118,7 +118,10 @@ class GatewayStandIn(StandIn[Fault]):
         """Let a bank take the money of a paid payment back."""
 
     def hold_refunds(self) -> None:
-        """Let refunds from now on stay under way until `end_refund`; here they are sent at once."""
+        """Let refunds from now on stay under way until `end_refund`.
+
+        Only the stand-in of a gateway whose refunds take time has this; at Midtrans they are final at once.
+        """
         raise NotImplementedError
 
     def end_refund(self, payment_id: UUID, *, is_sent: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from meetcore.domain.mails.contents import (
@@ -105,14 +107,20 @@ async def test_the_decisions_of_operators_are_mailed() -> None:
     assert contents(shop.harness) == {reader: [received, ended] for reader in readers}
 
 
-@pytest.mark.parametrize("state", [RefundState.SENT, RefundState.FAILED])
-async def test_a_refund_is_mailed_once(state: RefundState) -> None:
+async def paid() -> tuple[PaymentHarness, set[str], UUID]:
+    """The same with an operator, and a payment that was made."""
     shop, readers = await opened()
     async with shop.harness.store.begin() as tx:
         await tx.operators.add(ONE.operator)
     payment_id = await shop.bought()
     await shop.pay(payment_id)
     await shop.follow()
+    return shop, readers, payment_id
+
+
+@pytest.mark.parametrize("state", [RefundState.SENT, RefundState.FAILED])
+async def test_a_refund_is_mailed_once(state: RefundState) -> None:
+    shop, readers, payment_id = await paid()
     await refund(shop, payment_id)
     shop.payments.refund_state = state
     for _ in range(2):
@@ -163,12 +171,7 @@ async def test_credits_that_a_meeting_makes_low_are_mailed_once() -> None:
 
 
 async def test_credits_that_a_refund_makes_low_are_mailed() -> None:
-    shop, readers = await opened()
-    async with shop.harness.store.begin() as tx:
-        await tx.operators.add(ONE.operator)
-    payment_id = await shop.bought()
-    await shop.pay(payment_id)
-    await shop.follow()
+    shop, readers, payment_id = await paid()
     await shop.harness.administration.adjust(shop.harness.caller.account.id, -390, "usage")
     await refund(shop, payment_id, 20)
     low = LowCredits(90, 100, PAGE)
