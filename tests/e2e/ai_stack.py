@@ -57,6 +57,10 @@ class AiStack:
         """Change how long every call takes."""
         self.http.put("terms", json={"latency_s": latency_s}).raise_for_status()
 
+    def hold(self, is_held: bool = True) -> None:
+        """Let every call wait, or go on."""
+        self.http.put("terms", json={"is_held": is_held}).raise_for_status()
+
 
 @contextmanager
 def ai_stack(latency_s: float = 0.0) -> Iterator[AiStack]:

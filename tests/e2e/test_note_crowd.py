@@ -26,8 +26,7 @@ from tests.support.program import IS_LONG, Running, Site, until
 RECORDINGS = 50 if IS_LONG else 20
 LANGUAGES = (Language.INDONESIAN, Language.ENGLISH)
 IN_FLIGHT = 3
-AI_LATENCY_S = 1.0
-"""Longer than a busy machine takes to cut a piece: calls of several notes coincide."""
+AI_LATENCY_S = 0.5
 TIMEOUT_S = 240.0
 
 
@@ -79,18 +78,22 @@ def place(note_places: NoteStacks, receiver: Receiver) -> Iterator[Place]:
 def test_simultaneous_notes_stay_within_the_ai_provider_limit(place: Place, receiver: Receiver) -> None:
     recordings = place.recordings()
     wanted = [(recording, language) for recording in recordings for language in LANGUAGES]
+    place.ai.hold()
     began = time.monotonic()
     with ThreadPoolExecutor(8) as pool:
         queued = list(pool.map(lambda each: place.want(*each), wanted))
     assert len({note.id for note in queued}) == RECORDINGS * len(LANGUAGES)
     took_in_s = time.monotonic() - began
+    # A worker cuts one sound at a time, at a low priority: beside other load no calls may coincide.
+    until(lambda: place.ai.counts()["in_flight"] >= IN_FLIGHT, "the limit is reached", TIMEOUT_S, every_s=0.2)
+    place.ai.hold(False)
     until(lambda: is_idle(place.site), "all is written and notified", TIMEOUT_S, every_s=0.2)
     took_s = time.monotonic() - began
     records = prove(place.site, [place.customer], receiver, "notified")
     assert list(records.statuses.values()) == ["completed"] * len(wanted)
     counts = place.ai.counts()
     print(f"{len(wanted)} notes: asked for in {took_in_s:.1f} s, there after {took_s:.1f} s, {counts}")
-    assert 1 < counts["most_in_flight"] <= IN_FLIGHT
+    assert counts["most_in_flight"] == IN_FLIGHT
     assert counts["done"] == {TRANSCRIPTION: RECORDINGS, WRITING: len(wanted)}, (
         "a transcript serves both languages"
     )

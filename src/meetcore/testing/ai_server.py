@@ -27,7 +27,7 @@ These paths need no key::
     GET /stand-in/counts                the `Tally`
     GET /stand-in/conversations         the messages of every completion
     GET, POST, DELETE /stand-in/faults  lists, plans (one or a list), drops faults
-    PUT /stand-in/terms                 sets `latency_s`
+    PUT /stand-in/terms                 sets `latency_s`, or `is_held`: calls wait until it is false
 """
 
 import argparse
@@ -102,6 +102,8 @@ class AiStandIn(stand_in.StandIn[Fault]):
         self.conversations: list[list[Any]] = []
         self.languages: list[str | None] = []  # of each transcription
         self._digests: set[bytes] = set()
+        self._released = asyncio.Event()
+        self._released.set()
 
     @property
     def base_url(self) -> str:
@@ -116,13 +118,17 @@ class AiStandIn(stand_in.StandIn[Fault]):
             case "GET", "conversations":
                 return lambda: self.conversations
             case "PUT", "terms":
-                return lambda: self._set_latency(float(request.json["latency_s"]))
+                return lambda: self._set_terms(request.json)
             case _:
                 return None
 
-    def _set_latency(self, latency_s: float) -> object:
-        self.latency_s = latency_s
-        return {"latency_s": latency_s}
+    def _set_terms(self, terms: Mapping[str, Any]) -> object:
+        self.latency_s = float(terms.get("latency_s", self.latency_s))
+        if terms.get("is_held", not self._released.is_set()):
+            self._released.clear()
+        else:
+            self._released.set()
+        return {"latency_s": self.latency_s, "is_held": not self._released.is_set()}
 
     async def answer(self, request: stand_in.Request) -> stand_in.Reply | None:
         """Respond as the provider does; None drops the connection."""
@@ -143,6 +149,7 @@ class AiStandIn(stand_in.StandIn[Fault]):
                 return _error(404, f"Invalid URL ({request.method} /{'/'.join(request.segments)})")
         self.tally.calls[call] += 1
         fault = self.faults.due(call, request.body)
+        await self._released.wait()
         await asyncio.sleep(fault.slow_s if fault and fault.fault == "slow" else self.latency_s)
         if fault is not None and fault.fault in ("hang", "drop"):  # nothing is done
             return await stand_in.broken(fault, request, stand_in.Reply(200))
