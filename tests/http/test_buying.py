@@ -101,9 +101,45 @@ async def test_an_owner_buys_credits(customer: Customer, visitors: Visitors) -> 
     assert_contains(waiting, 'data-refresh-s="5"', f'href="{url}"', "This page renews itself")
     assert await act(browser, url, "pay") == path
     page = await settled(customer, browser, path)
-    assert_contains(page, "500 credits were added. The balance is 1,500 now.", "paid</span>", absent=[url])
+    assert_contains(
+        page, "500 credits were added. The balance is 1,500 now.", "paid</span>",
+        '<a class="button" href="/dashboard/meetings/new">Create a meeting</a>', absent=[url],
+    )  # fmt: skip
     browser.http.headers["Accept-Language"] = "id"
     assert "Rp555.000" in (await browser.get(CREDITS)).text
+
+
+async def test_a_customer_who_comes_back_is_not_asked_to_pay_again(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id)
+    url = await bought(browser)
+    address = urlsplit(url)
+    again = f"{CREDITS}/{address.path.rpartition('/')[2]}?returned"
+    page = (await browser.get(f"{again}=1")).text
+    assert_contains(
+        page, "being confirmed</span>", "Its confirmation is awaited", f'Not paid yet? <a href="{url}">',
+        f'<noscript><meta http-equiv="refresh" content="1; url={again}=2"></noscript>',
+        f'data-refresh-s="1" data-refresh-to="{again}=2"', absent=["to be paid", 'class="button"'],
+    )  # fmt: skip
+    later = (await browser.get(f"{again}=9")).text
+    assert_contains(later, 'data-refresh-s="5"', f'data-refresh-to="{again}=10"')
+    for unconfirmed in ("61", "x"):
+        page = (await browser.get(f"{again}={unconfirmed}")).text
+        assert_contains(page, "to be paid</span>", 'class="button"', absent=["data-refresh-to", "<noscript>"])
+    back = await browser.http.post(f"{address.path}/pay?{address.query}")
+    assert back.headers["location"].endswith(f"{again}=1")
+    assert "500 credits were added." in await settled(customer, browser, f"{again}=1")
+
+
+async def test_a_role_without_meetings_goes_on_from_a_payment_to_the_overview(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id, Role.FINANCE)
+    page = await settled(customer, browser, await act(browser, await bought(browser), "pay"))
+    assert_contains(
+        page, '<a class="button" href="/dashboard">Back to the overview</a>', absent=["/meetings/new"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ async def test_the_page_of_a_payment_leads_back_once_the_payment_is_decided(
     policy = (await site.get(page_of(payment))).headers["Content-Security-Policy"]
     assert f"form-action 'self' {BASE_URL};" in policy
     answer = await site.post(page_of(payment, action))
-    assert answer.headers["Location"] == f"{BASE_URL}/dashboard/credits/{payment['id']}"
+    assert answer.headers["Location"] == f"{BASE_URL}/dashboard/credits/{payment['id']}?returned=1"
     for wrong in ("notify=2", "notify=0", "amount=1"):
         stays = await site.post(f"{page_of(payment, '/pay')}&{wrong}")
         assert stays.headers["Location"].startswith(f"../{payment['id']}?t=")

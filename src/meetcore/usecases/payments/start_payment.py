@@ -133,7 +133,7 @@ class StartPayment:
             payment_id=payment.id, amount=payment.amount, currency=payment.currency,
             description=f"{payment.credits} credits", customer_name=caller.account.full_name,
             customer_email=caller.account.email, expires_at=payment.expires_at,
-            return_url=f"{self.base_url}{CREDITS_PAGE}/{payment.id}", language=language,
+            return_url=f"{self.base_url}{CREDITS_PAGE}/{payment.id}?returned=1", language=language,
         )  # fmt: skip
 
     async def _hand_out(

@@ -18,6 +18,9 @@ from meetcore.domain.payments.payments import MAX_PENDING, Payment, PaymentStatu
 from meetcore.domain.payments.receipts import MAX_BUYER, Buyer
 from meetcore.usecases.payments.start_payment import CREDITS_PAGE as ROOT
 
+_RENEWED_AFTER_S: Final = (1, 1, 2, 3, 5)
+_RETURNS: Final = frozenset(map(str, range(1, 61)))
+"""Renewals after a return from the gateway, some five minutes."""
 _WITH_RECEIPT: Final = (PaymentStatus.PAID, PaymentStatus.REFUNDED)
 
 
@@ -38,6 +41,17 @@ class _Row:
     state: tuple[str, str]
     pay_url: str
     has_receipt: bool
+
+
+@frozen
+class _Renewal:
+    """After how many seconds the page of a payment is renewed, 0 for never.
+
+    `path` is its next address while the gateway's confirmation is awaited, else empty.
+    """
+
+    after_s: int = 0
+    path: str = ""
 
 
 @Page("GET", ROOT, Action.VIEW_LEDGER)
@@ -138,8 +152,24 @@ async def show_payment(visit: Visit) -> Response:
         row=_row(visit, payment),
         buyer=await _buyer(visit) if payment.status is PaymentStatus.PENDING else None,
         balance=await _balance(visit) if payment.status is PaymentStatus.PAID else None,
-        is_live=payment.status is PaymentStatus.PENDING and not payment.is_doubtful,
+        renewal=_renewal(visit, payment),
     )
+
+
+def _renewal(visit: Visit, payment: Payment) -> _Renewal:
+    """Return when a payment under way is shown again: sooner at first after a return from the gateway.
+
+    The address counts the times, also where no script runs. A customer who is back without having paid is
+    asked to pay again after the last of them.
+    """
+    if payment.status is not PaymentStatus.PENDING or payment.is_doubtful:
+        return _Renewal()
+    text = visit.query("returned")
+    times = int(text) if text in _RETURNS else 0
+    if not times:
+        return _Renewal(_RENEWED_AFTER_S[-1])
+    after_s = _RENEWED_AFTER_S[min(times, len(_RENEWED_AFTER_S)) - 1]
+    return _Renewal(after_s, f"{ROOT}/{payment.id}?returned={times + 1}")
 
 
 async def _balance(visit: Visit) -> int:

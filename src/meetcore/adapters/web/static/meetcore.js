@@ -91,7 +91,7 @@ const renewLater = () => {
 const renew = async () => {
   const isPlayed = [...live.querySelectorAll("audio")].some(one => one.currentTime);
   if (!document.hidden && !isPlayed && !live.contains(document.activeElement)) {
-    const answer = await fetch(location.href, {headers: {Accept: "text/html"}});
+    const answer = await fetch(live.dataset.refreshTo ?? location.href, {headers: {Accept: "text/html"}});
     if (!answer.ok || answer.redirected) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const next = page.querySelector("[data-refresh-s]");
