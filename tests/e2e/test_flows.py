@@ -142,6 +142,7 @@ def test_the_page_of_a_meeting_follows_it(stage: Stage) -> None:
     page.get_by_text("Invitation to copy").click()
     page.evaluate("document.activeElement.blur()")
     link = str(page.locator("#join-link").get_attribute("href"))
+    assert (page.get_by_text("The meeting is made.").is_visible(), "done=" in page.url) == (True, False)
     for button, state in (("start", "started"), ("end", "ended")):
         assert httpx.post(link.replace("?", f"/{button}?"), trust_env=False).status_code == 303
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
@@ -149,6 +150,7 @@ def test_the_page_of_a_meeting_follows_it(stage: Stage) -> None:
         if state == "started":
             assert page.get_by_label("Invitation").is_visible(), "what was opened is open"
             assert page.locator("[data-copy=meeting-id]").is_visible()
+    assert not page.get_by_text("The meeting is made.").is_visible(), "said once"
     page.locator("[data-copy=meeting-id]").click()
     page.get_by_role("button", name="Copied").wait_for()
     assert seen.console == []

@@ -246,17 +246,34 @@ async def test_a_page_renews_itself_while_something_of_the_meeting_is_under_way(
     assert_contains((await browser.get(path)).text, "<audio", "/dashboard/notes/")
 
 
-async def test_a_page_waits_for_a_recording_for_an_hour(customer: Customer, visitors: Visitors) -> None:
+@pytest.mark.parametrize(
+    ("options", "coming"),
+    [
+        ({"with_recording": True}, "The recording is being prepared."),
+        ({"auto_notulen": True}, "The recording is being prepared; the notes are written after it."),
+    ],
+)
+async def test_an_ended_meeting_waits_for_its_recording_for_an_hour(
+    customer: Customer, visitors: Visitors, options: dict[str, bool], coming: str
+) -> None:
     browser = await visitors.member(customer.account_id)
-    meeting = await customer.make_meeting(with_recording=True)
+    meeting = await customer.make_meeting(**options)
+    path = f"/dashboard/meetings/{meeting['id']}"
+    made, no_script = "The meeting is made.", '<noscript><meta http-equiv="refresh" content="5"></noscript>'
+    page = (await browser.get(f"{path}?done=meeting_created")).text
+    assert_contains(page, made, f'href="{path}.ics"', 'data-copy="invitation"', absent=(coming, no_script))
+    missing = "There is no recording: none arrived, or it was deleted."
     for minutes, seconds in ((59, "5"), (61, "")):
         await customer.query(
             "UPDATE meetings SET status = 'ended', start_at = now() - interval '3 hours',"
             " end_at = now() - make_interval(mins => %s) WHERE account_id = %s AND id = %s RETURNING id",
             minutes, customer.account_id, meeting["id"],
         )  # fmt: skip
-        page = (await browser.get(f"/dashboard/meetings/{meeting['id']}")).text
+        page = (await browser.get(f"{path}?done=meeting_created")).text
         assert renewed_after(page) == seconds, minutes
+        shown, hidden = ((coming, no_script), (missing,)) if seconds else ((missing,), (coming, no_script))
+        gone = (made, f'href="{path}.ics"', 'data-copy="invitation"')
+        assert_contains(page, *shown, absent=(*hidden, *gone))
 
 
 async def test_the_form_says_when_a_meeting_can_start_and_what_its_notes_cost(
@@ -267,15 +284,25 @@ async def test_the_form_says_when_a_meeting_can_start_and_what_its_notes_cost(
     minutes = [before.replace(second=0) + timedelta(minutes=more) for more in (1, 2)]
     hints = [f"At the earliest {format_instant(at, Language.ENGLISH)}," for at in minutes]
     assert any(hint in page.replace("\N{NO-BREAK SPACE}", " ") for hint in hints), hints
-    row = page.partition('name="auto_notulen"')[2].partition("</label>")[0]
-    assert '<span class="price">1 credit a minute</span>' in row
+    rows = {
+        name: page.partition(f'name="{name}"')[2].partition("</label>")[0]
+        for name in ("auto_notulen", "with_recording", "pricing_tier_id")
+    }
+    assert '<span class="price">1 credit a minute</span>' in rows["auto_notulen"]
+    assert '<span class="price">5 to 60 credits, by size</span>' in rows["with_recording"]
+    assert_contains(rows["pricing_tier_id"], "10 credits", "15 with recording")
     body = customer.body(title="By hand")
     fields = {name: str(body[name]) for name in ("title", "date", "start_time", "pricing_tier_id")}
     priced = (await browser.post("/dashboard/meetings", **fields, auto_notulen="on")).text
-    assert "Notes are charged later, 1 credit for each started minute of the recording." in priced
-    assert re.findall(r'<button name="seen_credits" value="(\d+)">([^<]+)<', priced) == [
-        ("15", "Create the meeting"), ("15", "Create it for 15 credits"),
-    ]  # fmt: skip
+    total = priced.partition('id="price"')[2].partition("</form>")[0]
+    assert_contains(
+        total, "15 credits will be charged", "<li>Standard 100: 10</li>", "<li>Recording: 5</li>",
+        "1,000 credits are available.", '<button class="second" formaction="/dashboard/meetings#price">',
+        "Notes are charged later, 1 credit for each started minute of the recording.",
+    )  # fmt: skip
+    buttons = re.findall(r'<button name="seen_credits" value="(\d+)">([^<]+)<', priced)
+    assert buttons == [("15", "Create the meeting")]
+    assert (priced.count('<button class="second"'), priced.count("Update the price")) == (1, 1)
     for changed in ({"date": str(cap_day(before) - timedelta(days=1))}, {"date": "2200-01-01"}):
         refused = await browser.post("/dashboard/meetings", **fields | changed)
         assert "The next full minute is the earliest." in refused.text

@@ -36,6 +36,7 @@ from meetcore.domain.notes.notes import is_in_progress
 from meetcore.domain.records.pages import MeetingDetails
 
 _OPEN: Final = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED)
+_MADE: Final = "meeting_created"
 _FILES_WITHIN: Final = timedelta(hours=1)
 """How long after a meeting its page waits for a recording and notes that have not come."""
 OPTIONS: Final[Mapping[str, str]] = {
@@ -73,7 +74,7 @@ async def create_meeting(visit: Visit) -> Response:
     return (
         _form(visit, form, errors or refused, needed=quote.credits)
         if refused
-        else see_other(f"{ROOT}/{record['id']}?done=meeting_created")
+        else see_other(f"{ROOT}/{record['id']}?done={_MADE}")
     )
 
 
@@ -162,10 +163,14 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
     found = await visit.use.reads.find_meeting(visit.signed_in, visit.path_id("meeting"))
     meeting, now = found.meeting, visit.now
     status = shown_status(meeting, now)
-    is_open = status in _OPEN
+    is_open, refresh_s = status in _OPEN, _refresh_s(found, now)
     return visit.form_page(
         "meeting.html",
         errors,
+        **({"notice": ""} if status is MeetingStatus.ENDED and visit.query("done") == _MADE else {}),
+        coming=_coming(visit, found) if refresh_s and status is MeetingStatus.ENDED else "",
+        is_recording_missing=status is MeetingStatus.ENDED and _is_recording_missing(found),
+        is_for_calendars=status is not MeetingStatus.ENDED,
         back=back_to(visit, ROOT),
         meeting=meeting,
         state=meeting_state(visit, meeting),
@@ -175,7 +180,7 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
         made_by=found.made_by,
         password=meeting.password if is_open and not visit.is_view else None,
         host_key=None if visit.is_view else shown_host_key(meeting, now),
-        refresh_s=_refresh_s(found, now),
+        refresh_s=refresh_s,
         recordings=found.recordings,
         notes=found.notes,
         sessions=found.sessions,
@@ -189,15 +194,26 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
 
 def _refresh_s(found: MeetingDetails, now: datetime) -> int:
     """Return after how many seconds the page is renewed; 0 where nothing of the meeting is under way."""
-    status, options = shown_status(found.meeting, now), found.meeting.options
+    status = shown_status(found.meeting, now)
     if status in _OPEN:
         return 15
     over_at = max((each.ended_at for each in found.sessions if each.ended_at), default=found.meeting.end_at)
-    is_awaited = (options.with_recording and not found.recordings) or (
-        options.auto_notulen and not found.notes
-    )
+    is_awaited = _is_recording_missing(found) or (found.meeting.options.auto_notulen and not found.notes)
     is_soon = status is MeetingStatus.ENDED and is_awaited and now < over_at + _FILES_WITHIN
     return 5 if is_soon or any(is_in_progress(each) for each in found.notes) else 0
+
+
+def _is_recording_missing(found: MeetingDetails) -> bool:
+    return found.meeting.options.with_recording and not found.recordings
+
+
+def _coming(visit: Visit, found: MeetingDetails) -> str:
+    """Say what an ended meeting waits for; empty where its notes show it."""
+    if not _is_recording_missing(found):
+        return "" if found.notes else visit.text(_("The notes are being prepared."))
+    if found.meeting.options.auto_notulen:
+        return visit.text(_("The recording is being prepared; the notes are written after it."))
+    return visit.text(_("The recording is being prepared."))
 
 
 def _join_url(visit: Visit, meeting: Meeting) -> str | None:
@@ -232,6 +248,7 @@ def _form(
     available = visit.signed_in.account.balance - visit.signed_in.account.held
     if needed is None:
         needed = min((tier.credits for tier in tiers), default=0) if quote is None else quote.credits
+    tier_id = values.get("pricing_tier_id", tiers[0].id if tiers else "")
     too_few = visit.text(_("There are too few credits for this meeting."))
     return visit.form_page(
         "new_meeting.html",
@@ -241,22 +258,25 @@ def _form(
         available=available,
         earliest=visit.now.replace(second=0, microsecond=0) + timedelta(minutes=1),
         notes_credits=visit.use.by_hand.api.estimate.notulen(1).credits,
+        recording_prices=sorted({tier.recording_credits for tier in tiers}),
         short=buy_hint(visit, too_few) if available < needed else None,
         tiers=[_tier_row(visit, tier) for tier in tiers],
+        tier_id=tier_id,
+        tier_name=_tier_name(visit, tier_id),
         options=[(name, visit.text(label)) for name, label in OPTIONS.items()],
         form_key=values.get("form_key") or visit.new_form_key(),
         max_password=hosts.MAX_PASSWORD_LENGTH,
     )
 
 
-def _tier_row(visit: Visit, tier: PricingTier) -> tuple[str, str, str, int]:
-    """Describe a tier for the form: id, name, seats and minutes, credits."""
+def _tier_row(visit: Visit, tier: PricingTier) -> tuple[str, str, str, int, int]:
+    """Describe a tier for the form: id, name, seats and minutes, credits without and with a recording."""
     text = visit.text(
         _("%(seats)s participants, %(minutes)s minutes"),
         seats=format_count(tier.capacity, visit.look.language),
         minutes=format_count(tier.max_duration, visit.look.language),
     )
-    return tier.id, tier.name, text, tier.credits
+    return tier.id, tier.name, text, tier.credits, tier.credits + tier.recording_credits
 
 
 def _tier_name(visit: Visit, tier_id: str) -> str:

@@ -82,6 +82,13 @@ for (const link of document.querySelectorAll("a[data-at]")) {
   });
 }
 
+// What was done is said once: not on a page that is loaded again, nor beside what came after it.
+const done = document.getElementById("done"), address = new URL(location);
+if (address.searchParams.has("done")) {
+  address.searchParams.delete("done");
+  history.replaceState(null, "", address);
+}
+
 // Renew what is in progress, while the page is looked at and nothing is being typed or played; what is open stays open.
 let live = document.querySelector("[data-refresh-s]"), timer;
 const renewLater = () => {
@@ -100,6 +107,7 @@ const renew = async () => {
     next.querySelectorAll("details").forEach((one, place) => { one.open ||= isOpen[place]; });
     showCopyButtons(next);
     live.replaceWith(next);
+    done?.remove();
     live = next;
   }
   renewLater();
