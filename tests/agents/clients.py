@@ -65,12 +65,16 @@ class ToolResult:
 
 @frozen
 class Agent:
-    """Speaks to `/mcp` with one key, from a page of `origin` where there is one."""
+    """Speaks to `/mcp` with one key, from a page of `origin` where there is one.
+
+    `capabilities` are the client's; a revision with a handshake does not send them with a call.
+    """
 
     line: httpx.AsyncClient
     key: str | None = field(repr=False)
     era: str = HANDSHAKE
     origin: str | None = None
+    capabilities: dict[str, Any] = field(factory=dict)
 
     async def post(self, message: object, **headers: str) -> httpx.Response:
         return await self.line.post("/mcp", json=message, headers=self.headers() | headers)
@@ -81,7 +85,7 @@ class Agent:
             headers["Mcp-Method"] = method
             if name := params.get("name") or params.get("uri"):
                 headers["Mcp-Name"] = name
-            meta = {"protocolVersion": SINGLE, "clientInfo": _CLIENT, "clientCapabilities": {}}
+            meta = {"protocolVersion": SINGLE, "clientInfo": _CLIENT, "clientCapabilities": self.capabilities}
             params["_meta"] = {f"io.modelcontextprotocol/{name}": value for name, value in meta.items()}
         message = {"jsonrpc": "2.0", "id": next(_NUMBERS), "method": method, "params": params}
         return await self.post(message, **headers)

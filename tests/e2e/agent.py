@@ -1,7 +1,8 @@
 """An MCP agent in its own process: the official client, driven line by line.
 
 Standard input has one JSON document per line: the address, then each call; each gets one line of result. The
-address is a URL with a key, or a command that serves over stdio.
+address is a URL with a key, or a command that serves over stdio. With `agrees` there is a person who can be
+asked, and who says yes or no.
 """
 
 from __future__ import annotations
@@ -16,23 +17,38 @@ from typing import Any
 import httpx2
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ElicitResult
+
+ASKED: list[str] = []
+
+
+def person_who(agrees: bool) -> Any:
+    """Return a callback that notes a question and answers it."""
+
+    async def answer(_: Any, params: Any) -> ElicitResult:
+        ASKED.append(params.message)
+        return ElicitResult(action="accept" if agrees else "decline", content={} if agrees else None)
+
+    return answer
 
 
 @asynccontextmanager
 async def connected(place: dict[str, Any]) -> AsyncIterator[Client]:
     """Connect to the service."""
-    mode = place.get("mode", "auto")
+    options: dict[str, Any] = {"mode": place.get("mode", "auto")}
+    if "agrees" in place:
+        options["elicitation_callback"] = person_who(place["agrees"])
     if "command" in place:
         command, *arguments = place["command"]
         async with Client(
-            StdioServerParameters(command=command, args=arguments, env=place["env"]), mode=mode
+            StdioServerParameters(command=command, args=arguments, env=place["env"]), **options
         ) as client:
             yield client
         return
     headers = {"Authorization": f"Bearer {place['key']}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=30, trust_env=False) as http,
-        Client(streamable_http_client(place["url"], http_client=http), mode=mode) as client,
+        Client(streamable_http_client(place["url"], http_client=http), **options) as client,
     ):
         yield client
 
@@ -51,7 +67,8 @@ async def answered(client: Client, request: dict[str, Any]) -> dict[str, Any]:
     except MCPError as error:
         return {"refused": error.message, "data": error.data}
     text = next(part.text for part in result.content if part.type == "text")
-    return {"is_error": result.is_error, "value": result.structured_content, "text": text}
+    answer = {"is_error": result.is_error, "value": result.structured_content, "text": text}
+    return answer | {"asked": [ASKED.pop() for _ in ASKED[:]]}
 
 
 async def main() -> None:

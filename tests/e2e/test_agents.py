@@ -120,6 +120,26 @@ def refusal_of_the_quota(agent: Conversation, began: float) -> dict[str, Any]:
     raise AssertionError("the quota admits more than it says")
 
 
+@pytest.mark.parametrize(
+    ("wire", "mode", "is_asked"),
+    [("http", "auto", True), ("stdio", "auto", True), ("stdio", "legacy", True), ("http", "legacy", False)],
+)
+def test_a_person_is_asked_before_credits_are_spent(site: Site, wire: str, mode: str, is_asked: bool) -> None:
+    _, _, key = enrol(site, BALANCE)
+    first, second = (meeting_body(idempotency_key=name) for name in ("our-first", "our-second"))
+    with site.serve() as api:
+        with conversation(**over(wire, api, key, mode=mode, agrees=True)) as agent:
+            for asked in ([f"for {CREDITS} credits?"] if is_asked else [], []):  # the second is a retry
+                made = agent.ask({"call": "create_meeting", "arguments": first})
+                assert made["value"]["credits_deducted"] == CREDITS
+                assert [text[-len(end) :] for text, end in zip(made["asked"], asked, strict=True)] == asked
+        if is_asked:
+            with conversation(**over(wire, api, key, mode=mode, agrees=False)) as agent:
+                declined = agent.ask({"call": "create_meeting", "arguments": second})
+                assert (declined["is_error"], "Nothing was done" in declined["text"]) == (True, True)
+                assert agent.call("get_credits")["balance"] == BALANCE - CREDITS
+
+
 @pytest.mark.parametrize("wire", ["http", "stdio"])
 def test_null_is_transmitted_as_a_value(site: Site, wire: str) -> None:
     _, _, key = enrol(site, BALANCE)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import httpx2
 from attrs import evolve, frozen
 from mcp import Client, MCPError
+from mcp.client.session import ElicitationFnT
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -19,9 +20,14 @@ from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
     DiscoverResult,
+    ElicitResult,
+    ErrorData,
+    InputRequiredResult,
+    InputResponses,
     ListToolsResult,
     PaginatedRequestParams,
 )
+from pydantic import TypeAdapter
 
 from meetcore.adapters.mcp.tools import KEY
 
@@ -31,6 +37,8 @@ ANSWER_S = 60.0
 
 _UNAVAILABLE = "The service does not answer. Try again later."
 _UNAVAILABLE_WITH_KEY = f"The service does not answer. Try again later, with the same {KEY}."
+
+_RESULT: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
 
 Result = TypeVar("Result")
 
@@ -75,6 +83,7 @@ class _FarEnd:
     url: str
     mode: str = "auto"
     known: DiscoverResult | None = None
+    elicitation_callback: ElicitationFnT | None = None
 
     async def ask(
         self, question: Callable[["_FarEnd", Client], Awaitable[Result]], unavailable: str = _UNAVAILABLE
@@ -83,7 +92,10 @@ class _FarEnd:
         transport = streamable_http_client(self.url, http_client=self.http)
         refusal: Exception
         try:
-            async with Client(transport, mode=self.mode, prior_discover=self.known, cache=None) as client:
+            async with Client(
+                transport, mode=self.mode, prior_discover=self.known, cache=None,
+                elicitation_callback=self.elicitation_callback,
+            ) as client:  # fmt: skip
                 try:
                     return await question(self, client)
                 except MCPError as error:
@@ -97,13 +109,38 @@ class _FarEnd:
         wanted = PaginatedRequestParams(cursor=None if params is None else params.cursor)
         return await self.ask(lambda _, client: client.session.list_tools(params=wanted))
 
-    async def call_tool(self, _: Any, params: CallToolRequestParams) -> CallToolResult:
-        """Return the service's answer unchanged: the service has validated it against the schema."""
-        wanted = CallToolRequest(params=CallToolRequestParams(name=params.name, arguments=params.arguments))
-        unavailable = _UNAVAILABLE_WITH_KEY if KEY in (params.arguments or {}) else _UNAVAILABLE
-        return await self.ask(
-            lambda _, client: client.session.send_request(wanted, CallToolResult), unavailable
+    async def call_tool(
+        self, call: Any, params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
+        """Return the service's answer unchanged: the service has validated it against the schema.
+
+        A question of the service is put to the agent's program, where that can ask a person.
+        """
+        capabilities = call.session.client_capabilities
+        asks = capabilities is not None and capabilities.elicitation is not None
+        far = evolve(self, elicitation_callback=_asked_elsewhere if asks else None)
+        result = await far._send(params, params.input_responses)
+        if not (isinstance(result, InputRequiredResult) and call.session.can_send_request):
+            return result
+        asked = (result.input_requests or {}).items()
+        answers = {name: await call.session.send_request(each, ElicitResult) for name, each in asked}
+        return await far._send(params, answers)
+
+    async def _send(
+        self, params: CallToolRequestParams, answers: InputResponses | None
+    ) -> CallToolResult | InputRequiredResult:
+        wanted = CallToolRequest(
+            params=CallToolRequestParams(
+                name=params.name, arguments=params.arguments, input_responses=answers
+            )
         )
+        unavailable = _UNAVAILABLE_WITH_KEY if KEY in (params.arguments or {}) else _UNAVAILABLE
+        return await self.ask(lambda _, client: client.session.send_request(wanted, _RESULT), unavailable)
+
+
+async def _asked_elsewhere(context: object, params: object) -> ErrorData:
+    """Stand for a person who can be asked; the service asks in its answer to a call."""
+    return ErrorData(code=INTERNAL_ERROR, message="Questions are put in the answer to a call.")
 
 
 def _first(error: Exception, unavailable: str) -> Exception:

@@ -22,7 +22,9 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
+    CallToolRequestParams,
     CallToolResult,
+    InputRequiredResult,
     ListResourceTemplatesResult,
     ListToolsResult,
     ReadResourceRequestParams,
@@ -39,11 +41,12 @@ from starlette.types import Receive, Scope, Send
 
 from meetcore.adapters.api import answers, http_common, operation, request_pipeline
 from meetcore.adapters.api.operations import OPERATIONS
-from meetcore.adapters.api.operations.notes import get_note
-from meetcore.adapters.mcp import resources
+from meetcore.adapters.mcp import confirmation, resources
 from meetcore.adapters.mcp.arguments import McpRequest, Message, ids_of, present, read_arguments, read_message
-from meetcore.adapters.mcp.tools import FOR_BOOKING, INSTRUCTIONS, Tool, tools_of
+from meetcore.adapters.mcp.tools import FOR_BOOKING, INSTRUCTIONS, KEY, Tool, costs, tools_of
 from meetcore.domain.errors import DomainError, InvalidApiKey, InvalidRequest, RateLimited, ServiceUnavailable
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.requests import idempotency
 from meetcore.domain.requests.keys import require_scope
 from meetcore.ports import observability, queries
 from meetcore.usecases.requests.admit import Admit
@@ -164,7 +167,13 @@ class McpApp:
     def _includes_of(self, message: Message, now: datetime) -> queries.CallerIncludes:
         tool = self._tools.get(message.tool or "")
         ids = None if tool is None else ids_of(tool.operation, message.arguments)
-        return queries.NO_INCLUDES if tool is None or ids is None else tool.operation.includes(ids, now)
+        if tool is None or ids is None:
+            return queries.NO_INCLUDES
+        if not costs(tool.operation):
+            return tool.operation.includes(ids, now)
+        key = message.arguments.get(KEY)
+        is_key = isinstance(key, str) and idempotency.is_idempotency_key(key)
+        return queries.CallerIncludes(state_on=cap_day(now), idempotency_key=key if is_key else None)
 
     def _refuse(self, refusal: DomainError, mcp_request: McpRequest) -> Response:
         body = protocol_refusal(
@@ -182,14 +191,21 @@ class McpApp:
         open_ = [name for name, tool in self._tools.items() if tool.is_open_to(caller.key)]
         return ListToolsResult(tools=[self._listings[name] for name in open_])
 
-    async def _call_tool(self, context: Any, _: object) -> CallToolResult:
-        mcp_request = _mcp_request_of(context)
+    async def _call_tool(
+        self, call: Any, params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
+        mcp_request = _mcp_request_of(call)
         context, message = mcp_request.context, mcp_request.message
         tool = self._tools.get(message.tool or "")
         if tool is None and mcp_request.refusal is None:
             raise MCPError(INVALID_PARAMS, "There is no such tool. tools/list names the tools.")
         try:
-            rendered = await self._work(mcp_request, tool)
+            operation_, parsed = self._read(mcp_request, tool)
+            meta: dict[str, object] = {REQUEST_ID: context.request_id}
+            unconfirmed = await confirmation.ask(call, params, self._pipeline.use, parsed, meta)
+            if unconfirmed is not None:
+                return unconfirmed
+            rendered = await self._pipeline.dispatch(context, operation_, parsed)
         except Exception as error:  # noqa: BLE001  (any fault becomes an envelope)
             refusal = self._pipeline.to_domain_error(error, context)
             rendered = refused(refusal, self._base_url, context.request_id)
@@ -201,18 +217,21 @@ class McpApp:
         context, caller = mcp_request.context, mcp_request.caller
         assert caller is not None
         try:
-            require_scope(caller.key, get_note.scopes)
-            parsed = resources.note_request(wanted.uri, caller, context.now)
-            rendered = await self._pipeline.dispatch(context, get_note, parsed)
+            resource = resources.find_resource(wanted.uri)
+            require_scope(caller.key, resource.operation.scopes)
+            parsed = resources.request_of(resource, wanted.uri, caller, context.now)
+            rendered = await self._pipeline.dispatch(context, resource.operation, parsed)
         except Exception as error:  # noqa: BLE001  (any fault becomes an envelope)
             refusal = self._pipeline.to_domain_error(error, context)
             mcp_request.outcome = refused(refusal, self._base_url, context.request_id)
             error_data = msgspec.json.decode(mcp_request.outcome.body)["error"]
             raise MCPError(_REFUSED, refusal.message, error_data) from None
         mcp_request.outcome = rendered
-        return resources.resource_of(wanted.uri, rendered.body)
+        return resources.result_of(resource, wanted.uri, rendered.body)
 
-    async def _work(self, mcp_request: McpRequest, tool: Tool | None) -> answers.ApiResponse:
+    def _read(
+        self, mcp_request: McpRequest, tool: Tool | None
+    ) -> tuple[operation.Operation, operation.OperationRequest]:
         message, caller = mcp_request.message, mcp_request.caller
         if mcp_request.refusal is not None:
             raise mcp_request.refusal
@@ -220,10 +239,8 @@ class McpApp:
         assert caller is not None
         assert tool is not None
         require_scope(caller.key, tool.operation.scopes)
-        context = mcp_request.context
         arguments = present(message.arguments, tool.input_schema)
-        parsed = read_arguments(tool.operation, arguments, caller, context.now)
-        return await self._pipeline.dispatch(context, tool.operation, parsed)
+        return tool.operation, read_arguments(tool.operation, arguments, caller, mcp_request.context.now)
 
 
 class _Reply:
