@@ -14,6 +14,7 @@ from attrs import evolve
 
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.composition.providers import sends_mails
+from meetcore.domain.members.roles import Role
 from meetcore.domain.members.sign_in import (
     ALL_SIGN_UPS,
     REQUESTS_PER_EMAIL,
@@ -26,6 +27,7 @@ from tests.support.mailed_service import MailedService, mailed_service
 from tests.support.names import Names
 from tests.support.pages import TOKEN, Browser
 from tests.support.texts import assert_contains
+from tests.support.visitors import Visitors
 
 SESSION = "__Host-meetcore"
 
@@ -158,6 +160,32 @@ async def test_an_invited_user_signs_in_first_and_then_accepts(
     assert accepted.headers["location"] == "/dashboard"
     assert str(customer.account_id) in (await invited.get("/dashboard/settings")).text
     assert str(guest.account_id) in (await invited.get("/dashboard/accounts")).text
+
+
+async def test_a_fresh_sign_in_says_why_it_is_asked_for_and_knows_the_address(
+    site: MailedService, customer: Customer, visitors: Visitors
+) -> None:
+    by_link, by_mail, guest, console = [await site.browser() for _ in range(4)]
+    by_link.http.cookies = (await visitors.member(customer.account_id)).http.cookies
+    guest.http.cookies = (await visitors.member(customer.account_id, Role.DEVELOPER)).http.cookies
+    console.http.cookies = (await visitors.operator()).http.cookies
+    await customer.query(
+        "UPDATE sessions SET authenticated_at = now() - interval '20 minutes', "
+        "is_pinned = user_id IS NOT NULL WHERE account_id = %s RETURNING id",
+        customer.account_id,
+    )
+    await site.enter(by_mail, customer.email)
+    page, address = "/sign-in?reason=fresh", f'value="{customer.email}"'
+    recent, link = "a sign-in of the last 15 minutes", "does not prove that you are its member"
+    asked = (await by_link.get((await by_link.get("/dashboard/keys/new")).headers["location"])).text
+    assert_contains(asked, link, address, "/dashboard/keys/new", absent=[recent])
+    assert_contains((await by_mail.get(f"/dashboard{page}")).text, recent, address, absent=[link])
+    asked = (await guest.get(f"/dashboard{page}")).text
+    assert_contains(asked, "Open a new link where you got the last one", absent=[recent, link, "@"])
+    assert_contains((await console.get(f"/console{page}")).text, recent, "@example.com")
+    stranger = await site.browser()
+    assert_contains((await stranger.get(f"/dashboard{page}")).text, recent, absent=["@example.test"])
+    assert address not in (await by_link.get("/dashboard/sign-in?reason=invited")).text
 
 
 async def test_each_sign_in_has_a_session_of_its_own(site: MailedService, customer: Customer) -> None:

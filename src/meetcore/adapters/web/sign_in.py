@@ -38,9 +38,19 @@ _REASONS: Final = {
     "fresh": _(
         "Keys, new webhooks and money ask for a sign-in of the last 15 minutes. Sign in once more to go on."
     ),
+    "link": _(
+        "The link that you came by opens this account, but does not prove that you are its member. Keys, new "
+        "webhooks and money ask you to sign in yourself. Then you go on where you were."
+    ),
+    "guest": _(
+        "You are here as a guest, and came more than 15 minutes ago, which is too long for keys, new "
+        "webhooks and money. Open a new link where you got the last one, or sign in as a member."
+    ),
     "invited": _("The invited address has access already. Sign in with it, then accept the invitation."),
 }
-"""Why a visitor with a session is asked to sign in, by the parameter `reason`."""
+"""Why a visitor with a session is asked to sign in, by `reason`; `link` and `guest` are kinds of `fresh`."""
+_ASKED: Final = ("fresh", "invited")
+"""The values of the parameter `reason`."""
 
 Step = Callable[[Request, Look, str], Awaitable[Response]]
 Begin = Callable[[Browser], Awaitable[NewSession | NewOperatorSession]]
@@ -50,6 +60,22 @@ def unusable_link(look: Look, again: str) -> Response:
     """Render the page of a link that was used or has expired; `again` is where to ask for another."""
     text = look.text(_("It was used, has expired, or was asked for in another browser."))
     return look.message(_("This link does not work"), text, again, _("Ask for a new link"), 410)
+
+
+def _reason(asked: str, who: views.SignedIn | views.SignedInOperator | None) -> str:
+    """Return the key of the text that says why a sign-in is asked for; empty without a reason."""
+    if asked == "fresh" and isinstance(who, views.SignedIn):
+        if who.user is None:
+            return "guest"
+        if who.session.is_pinned:
+            return "link"
+    return asked if asked in _ASKED else ""
+
+
+def _email_of(who: views.SignedIn | views.SignedInOperator | None) -> str:
+    """Return the address of the person signed in; empty for guests."""
+    person = who.operator if isinstance(who, views.SignedInOperator) else who and who.user
+    return person.email if person else ""
 
 
 @frozen
@@ -79,9 +105,11 @@ class SignInPages(Generic[Who, Use, Allowed]):
         after = own_path(request.query_params.get("next", ""), look.root)
         cookies = self.site.cookies
         reason = request.query_params.get("reason", "")
-        if reason not in _REASONS and await self.site.area.find(cookies.read(request, cookies.session)):
-            return see_other(after)
-        return self._form(look, after, reason=reason)
+        signed_in = await self.site.area.find(cookies.read(request, cookies.session))
+        if reason in _ASKED or signed_in is None:
+            email = _email_of(signed_in) if reason == "fresh" else ""
+            return self._form(look, after, email=email, reason=_reason(reason, signed_in))
+        return see_other(after)
 
     async def send(self, request: Request, look: Look, browser: str) -> Response:
         """Send a link, if the address has access; the answer does not say whether it has."""
