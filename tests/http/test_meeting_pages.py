@@ -109,6 +109,27 @@ async def test_meetings_come_by_their_starts_todays_first(customer: Customer, vi
         assert await titles(f"when=past&before={before}") == ["Yesterday", "Last week"]
 
 
+async def test_an_ended_meeting_of_today_is_not_among_those_to_come(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id)
+    for title, days in {"Early": 0, "To come": 1, "Later": 2, "Past": -1}.items():
+        id_ = await starts_in(customer, days, title, hour=0)
+        if title in ("Early", "Later"):
+            await customer.query(
+                "UPDATE meetings SET status = 'ended' WHERE account_id = %s AND id = %s RETURNING id",
+                customer.account_id, id_,
+            )  # fmt: skip
+    page = (await browser.get("/dashboard/meetings")).text
+    parts = [each.partition("</h2>") for each in page.split("<h2>")[1:]]
+    assert [(heading, TITLE.findall(rows)) for heading, _, rows in parts] == [
+        ("Today and later", ["To come"]), ("Over already", ["Later", "Early"]), ("Earlier", ["Past"]),
+    ]  # fmt: skip
+    page = (await browser.get("/dashboard/meetings?status=ended&when=upcoming")).text
+    assert TITLE.findall(page) == ["Later", "Early"]
+    assert_contains(page, "<h2>Over already</h2>", absent=["<h2>Today and later</h2>"])
+
+
 async def test_the_next_page_goes_on_by_start_with_the_filters(
     customer: Customer, visitors: Visitors
 ) -> None:

@@ -365,6 +365,28 @@ async def test_a_list_has_what_a_meeting_cost_less_its_refund(customer: Customer
     assert sorted(cells) == ["0", str(kept["credits_deducted"])], "by their starts"
 
 
+async def test_an_empty_list_says_what_comes_there_and_a_search_what_to_try(
+    harness: ApiHarness, visitors: Visitors
+) -> None:
+    new = await harness.customer(credits=0)
+    hook = (await new.make_webhook())["id"]
+    await new.query("DELETE FROM deliveries WHERE account_id = %s RETURNING id", new.account_id)
+    browser = await visitors.member(new.account_id)
+    for path, text in {
+        "/meetings": "No meeting is planned.",
+        "/requests?key=": "No requests yet.",
+        "/ledger?from=&to=": "No entries yet.",
+        f"/webhooks/{hook}?done=webhook_registered": "Nothing has been delivered yet.",
+    }.items():
+        page = (await browser.get(f"/dashboard{path}")).text
+        assert_contains(page, text, absent=["Try other days or filters."])
+        searched = f"/dashboard{path.partition('?')[0]}?from=2026-01-01&day=2026-01-01&status=failed"
+        assert_contains((await browser.get(searched)).text, "Try other days or filters.", absent=[text])
+    page = (await browser.get("/dashboard/meetings")).text
+    assert 'No meeting is planned. <a href="/dashboard/meetings/new">Create a meeting</a>' in page
+    assert "No meeting is over yet." in page
+
+
 _DELIVERY = """
 INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, created_at)
 VALUES (%s, %s, %s, gen_random_uuid(), 'webhook.test', 'succeeded', now()) RETURNING id

@@ -96,6 +96,8 @@ HEADERS: Final = {
 }
 """On every page: no inline script or style, nothing from elsewhere, no frame, no cache."""
 _GZIP_LEVEL: Final = 5
+_NO_FILTERS: Final = frozenset({"done", "view", "week", "when"})
+"""The fields of an address that leave nothing out of a list."""
 _PLACES: Final = ("before", "when")
 """The fields of an address that tell how far down a list its page is."""
 _SENT_AGAIN: Final = _("You are signed in again. Nothing was sent yet: go on from here.")
@@ -125,6 +127,11 @@ class Look:
         return Markup('<a href="{}">{}</a>').format(target, self.support)
 
     @property
+    def is_searched(self) -> bool:
+        """Whether the address has fields that leave something out of a list."""
+        return not {name for name, _ in parse_qsl(self.here.partition("?")[2])} <= _NO_FILTERS
+
+    @property
     def newest(self) -> str:
         """Return the address of the first page of the list that this page goes on; else empty."""
         path, _mark, query = self.here.partition("?")
@@ -148,6 +155,7 @@ class Look:
             "here": self.here,
             "csrf": _TOKEN_FIELD.format(self.token),
             "support": self.support_link,
+            "is_searched": self.is_searched,
             "newest": self.newest,
         }
         text = render(template, self.language, common | values)

@@ -52,16 +52,21 @@ class _Row:
     end_at: datetime
     state: tuple[str, str]
     credits: int
+    has_ended: bool
 
 
 @frozen
 class MeetingList:
-    """A part of the page: its rows, and the address of the next page with the text of its link."""
+    """A part of the page: its rows, and the address of the next page with the text of its link.
+
+    `nothing` is shown in place of no rows where nothing was searched for.
+    """
 
     heading: str
     rows: Sequence[_Row]
-    further: str
+    further: str = ""
     further_text: str = ""
+    nothing: str = ""
 
 
 @frozen
@@ -93,9 +98,10 @@ async def list_meetings(visit: Visit) -> Response:
     else:
         when = visit.query("when")
         lists = [
-            await _by_start(visit, wanted, each)
+            shown
             for each in When
             if when in ("", each) or when not in set(When)
+            for shown in _split(visit, each, await _by_start(visit, wanted, each))
         ]
     return _page(visit, lists=lists, errors=days.errors)
 
@@ -183,7 +189,18 @@ async def _by_start(visit: Visit, wanted: views.MeetingFilter, when: When) -> Me
         meeting_rows(visit, shown),
         further,
         visit.text(_("Later")) if is_upcoming else "",
+        visit.text(_("No meeting is planned.") if is_upcoming else _("No meeting is over yet.")),
     )
+
+
+def _split(visit: Visit, when: When, found: MeetingList) -> list[MeetingList]:
+    """Take the meetings that have ended, the last one first, out of those of today and later."""
+    over = [row for row in reversed(found.rows) if row.has_ended]
+    if when is When.PAST or not over:
+        return [found]
+    coming = evolve(found, rows=[row for row in found.rows if not row.has_ended])
+    lists = [coming, MeetingList(visit.text(_("Over already")), over)]
+    return lists if coming.rows or coming.further else lists[1:]
 
 
 def _read_cursor(visit: Visit) -> views.StartCursor | None:
@@ -206,6 +223,7 @@ def meeting_rows(visit: AreaVisit[Any, Any, Any], meetings: Sequence[Meeting]) -
             each.end_at,
             meeting_state(visit, each),
             each.credits - (each.credits_refunded or 0),
+            shown_status(each, visit.now) is MeetingStatus.ENDED,
         )
         for each in meetings
     ]
