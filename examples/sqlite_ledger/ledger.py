@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from datetime import date, datetime
 from uuid import UUID
 
-from attrs import evolve
 from cattrs import Converter
 
 from meetcore.domain.errors import NotFound
 from meetcore.domain.money.ledger import Entry, Funds, open_account
+from meetcore.domain.money.rows import EntryRow, from_row, to_row
 from meetcore.domain.money.views import AccountPostings, OperationsView
 from meetcore.domain.requests.views import NewAccount
 
@@ -65,23 +65,8 @@ _converter.register_unstructure_hook(date, date.isoformat)
 _converter.register_structure_hook(date, lambda stored, _: date.fromisoformat(stored))
 
 
-def _columns_of(entry: Entry) -> dict[str, object]:
-    """Flatten an entry with its transfer and the transfer's reference."""
-    columns: dict[str, object] = _converter.unstructure(entry)
-    transfer = _converter.unstructure(entry.transfer)
-    reference = {f"reference_{name}": value for name, value in transfer["reference"].items()}
-    named = {name: value for name, value in transfer.items() if name not in ("id", "reference")}
-    del columns["transfer"]
-    return columns | named | reference | {"transfer_id": transfer["id"]}
-
-
 def _entry(row: sqlite3.Row) -> Entry:
-    """Build an entry; its signed amount follows from the direction of the transfer."""
-    columns = dict(row)
-    reference = {"type": row["reference_type"], "id": row["reference_id"]}
-    transfer = columns | {"id": row["transfer_id"], "reference": reference}
-    entry = _converter.structure(columns | {"transfer": transfer}, Entry)
-    return evolve(entry, amount=entry.transfer.signed_amount)
+    return from_row(_converter.structure(dict(row), EntryRow))
 
 
 async def entries_of(connection: Connection, account_id: UUID) -> list[Entry]:
@@ -116,7 +101,7 @@ class SqlitePostingRepository:
             if await self._entry_of(account_id, entry.transfer.operation) is not None:
                 return False
         for entry in postings.entries:
-            await self._connection.execute(_APPEND_ENTRY, _columns_of(entry))
+            await self._connection.execute(_APPEND_ENTRY, _converter.unstructure(to_row(entry)))
         await self._connection.execute(_WRITE_FUNDS, _converter.unstructure(postings.after))
         return True
 

@@ -7,15 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, datetime
+from enum import StrEnum
 from typing import assert_type
 from uuid import UUID
 
 from meetcore.domain import errors, ids
 from meetcore.domain.meetings import schedule
-from meetcore.domain.money import holds, ledger, pricing
+from meetcore.domain.money import holds, ledger, pricing, rows
 from meetcore.domain.money.ledger import Funds
 from meetcore.domain.requests import idempotency, rate_window
 from meetcore.domain.webhooks import addresses, deliveries, endpoints, events, retry_schedule, signature, urls
+
+
+class ShopKind(StrEnum):
+    """Transfers of an embedder."""
+
+    ORDER = "order"
+    RETURN = "return"
+
+
+class ShopEvent(StrEnum):
+    """Events of an embedder."""
+
+    ORDER_PAID = "order.paid"
 
 
 def money(account: UUID, at: datetime) -> None:
@@ -30,9 +44,10 @@ def money(account: UUID, at: datetime) -> None:
         return
     assert_type(posting.entry, ledger.Entry)
     assert_type(posting.entry.transfer, ledger.Transfer)
-    assert_type(posting.entry.transfer.kind, ledger.TransferKind)
+    assert_type(posting.entry.transfer.kind, StrEnum)
     assert_type(ledger.legs(posting.entry.transfer), tuple[ledger.Leg, ledger.Leg])
     assert_type(ledger.refund(funds, posting.entry.transfer, account, at), ledger.Posting)
+    assert_type(rows.from_row(rows.to_row(posting.entry), ShopKind), ledger.Entry)
     about = ledger.Reference("ticket", "T-1")
     assert_type(ledger.adjust(funds, account, "adjust:1", -5, about, at), ledger.Posting)
     assert_type(ledger.first_broken(account, [posting.entry]), int | None)
@@ -45,7 +60,7 @@ def reservations(funds: Funds, key: UUID, at: datetime) -> None:
     usage = holds.CapUsage(key, schedule.cap_day(at))
     assert_type(usage.used, int)
     about = ledger.Reference("meeting", "m-1")
-    hold = holds.Hold(key, "meeting:m-1", ledger.TransferKind.MEETING_CHARGE, 10, about, key, usage.day)
+    hold = holds.Hold(key, "meeting:m-1", ShopKind.ORDER, 10, about, key, usage.day)
     reserved = holds.take(funds, usage, None, hold)
     assert_type(reserved, holds.Reserved)
     assert_type(holds.release(reserved.funds, reserved.usage, hold), holds.Reserved)
@@ -57,7 +72,7 @@ def reservations(funds: Funds, key: UUID, at: datetime) -> None:
     charge = ledger.Transfer(
         key, "meeting:m-1", hold.kind, 5, ledger.Book.CUSTOMER, ledger.Book.MEETINGS, about
     )
-    assert_type(holds.refund(funds, usage, charge, key, at), holds.Settled)
+    assert_type(holds.refund(funds, usage, charge, key, at, kind=ShopKind.RETURN), holds.Settled)
 
 
 def prices() -> None:
@@ -98,13 +113,22 @@ def webhooks(account: UUID, now: datetime, body: bytes) -> None:
     assert_type(url.address, addresses.Address | None)
     endpoint = endpoints.register(
         id=account, account_id=account, url=url, description=None, created_by="alice", created_at=now,
-        event_types=(events.EventKind.MEETING_CREATED,), secret=secret,
+        event_types=(events.EventKind.MEETING_CREATED, ShopEvent.ORDER_PAID), secret=secret,
     )  # fmt: skip
     assert_type(endpoint, endpoints.Endpoint)
     assert_type(endpoint.state, endpoints.EndpointState)
     assert_type(endpoints.pause(endpoint), endpoints.Endpoint)
+    ordered = deliveries.open_delivery(
+        id=account,
+        endpoint=endpoint,
+        event_id=account,
+        event_kind=ShopEvent.ORDER_PAID,
+        created_at=now,
+        now=now,
+    )
+    assert_type(ordered.event_kind, StrEnum)
     changes = endpoints.EndpointChanges(description=None, is_active=True)
-    assert_type(changes.event_types, tuple[events.EventKind, ...] | endpoints.Unset)
+    assert_type(changes.event_types, tuple[StrEnum, ...] | endpoints.Unset)
     assert_type(endpoints.update(endpoint, changes), endpoints.Endpoint)
     assert_type(
         endpoints.TRANSITIONS,

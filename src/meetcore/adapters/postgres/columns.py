@@ -8,7 +8,7 @@ of them and has no prefix.
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from enum import Enum
+from enum import Enum, StrEnum
 from operator import attrgetter, itemgetter
 from string import Formatter
 from types import MappingProxyType, NoneType, UnionType
@@ -25,6 +25,7 @@ R = TypeVar("R")
 Row = dict[str, Any]
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_SETS: Final[Mapping[str, type[StrEnum]]] = MappingProxyType({})
 _WIDTH = 110
 
 
@@ -74,13 +75,14 @@ class Columns(Generic[R]):
         nested: what the columns' names begin with, for fields that are records themselves.
         sealed: the contexts, formats of the record's fields, of texts that are encrypted.
         without: fields that these columns do not hold.
+        sets: the enums of fields whose own type is any `StrEnum`.
         begins: what the columns' names begin with in the table.
     """
 
     def __init__(
         self, record: type[R], alias: str, prefix: str, *, renamed: Mapping[str, str] = _NONE,
         nested: Mapping[str, str] = _NONE, sealed: Mapping[str, str] = _NONE, without: Collection[str] = (),
-        begins: str = "",
+        sets: Mapping[str, type[StrEnum]] = _NO_SETS, begins: str = "",
     ) -> None:  # fmt: skip
         self._record = record
         self._nested: dict[str, Columns[Any]] = {}
@@ -93,7 +95,9 @@ class Columns(Generic[R]):
                 column = begins + renamed.get(name, name)
                 key = name if name == "account_id" else prefix + renamed.get(name, name)
                 self._own.append(
-                    _Column(name, column, key, NoneType in get_args(type_), *_conversions(type_))
+                    _Column(
+                        name, column, key, NoneType in get_args(type_), *_conversions(type_, sets.get(name))
+                    )
                 )
         # Read for each row of a list: without a loop over the columns that need no conversion.
         self._fields, self._keys = (
@@ -164,17 +168,17 @@ class Columns(Generic[R]):
         return None if row[self.first] is None else self.read(row, cipher, **given)
 
 
-def _conversions(type_: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+def _conversions(type_: Any, of: type[StrEnum] | None) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     """Return how a value that is not null is read from a column and written to it."""
     if get_origin(type_) in (UnionType, Union):
         type_ = next(each for each in get_args(type_) if each is not NoneType)
     if get_origin(type_) is tuple:
         if get_args(type_)[0] is str:
             return tuple, list
-        inner = _member(get_args(type_)[0])
+        inner = _member(of or get_args(type_)[0])
         return lambda values: tuple(map(inner, values)), lambda values: [each.value for each in values]
     if isinstance(type_, type) and issubclass(type_, Enum):
-        return _member(type_), attrgetter("value")
+        return _member(of or type_), attrgetter("value")
     return (utc if type_ is datetime else _same), _same
 
 

@@ -1,6 +1,7 @@
 """Texts of the pages that belong to values of the domain, marked for the catalogues."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Final
 
 from meetcore.domain.meetings.meetings import MeetingStatus
@@ -77,7 +78,7 @@ EVENT_TEXTS: Final[Mapping[events.EventKind, str]] = {
 }
 """The events that an endpoint subscribes to."""
 
-TRANSFER_KINDS: Final[Mapping[TransferKind, str]] = {
+TRANSFER_KINDS: Final[Mapping[StrEnum, str]] = {
     TransferKind.TOPUP: _("Top-up"),
     TransferKind.TOPUP_REFUND: _("Refund of a payment"),
     TransferKind.MEETING_CHARGE: _("Meeting"),

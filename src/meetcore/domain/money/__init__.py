@@ -7,6 +7,7 @@
 `hash_chain`   each entry is bound to the one before, under a key
 `pricing`      tiers, the coercion of recording, quotes
 `proposals`    credits that two operators move
+`rows`         entries as flat rows of a table
 `spending`     what keys and members spent, by month
 `statements`   changes of a balance in a month, by day and kind
 `views`        records that the store reads and writes

@@ -17,6 +17,7 @@ only the settlement of work already admitted may, because its real size is known
 """
 
 from datetime import date, datetime
+from enum import StrEnum
 from uuid import UUID
 
 from attrs import Factory, evolve, field, frozen
@@ -27,7 +28,7 @@ from meetcore.domain.meetings.schedule import cap_day, cap_day_ends_at
 from meetcore.domain.money import ledger
 from meetcore.domain.money.hash_chain import ChainKey
 from meetcore.domain.money.ledger import Funds, Posting, post, with_held
-from meetcore.domain.money.transfers import ROUTES, Reference, Transfer, TransferKind, check_amount
+from meetcore.domain.money.transfers import Reference, Transfer, TransferKind, charge_route, check_amount
 
 
 @frozen
@@ -56,7 +57,7 @@ class Hold:
 
     id: UUID
     operation: str
-    kind: TransferKind
+    kind: StrEnum
     amount: int
     reference: Reference
     api_key_id: UUID
@@ -86,8 +87,9 @@ def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Re
         InvalidAmount: see `check_amount`.
         InsufficientCredits: more than is available, or the balance is below zero.
         CreditCapExceeded: spent and held on this day leave no room under the cap.
-        ValueError: the usage is another key's or another day's.
+        ValueError: the usage is another key's or another day's, or the kind is no charge's.
     """
+    charge_route(hold.kind)
     _check_usage(usage, hold.api_key_id, hold.cap_day)
     _admit(funds, usage, daily_cap, hold.amount)
     return Reserved(with_held(funds, funds.held + hold.amount), evolve(usage, held=usage.held + hold.amount))
@@ -162,7 +164,7 @@ def charge(
     amount: int,
     reference: Reference,
     at: datetime,
-    kind: TransferKind = TransferKind.MEETING_CHARGE,
+    kind: StrEnum = TransferKind.MEETING_CHARGE,
     key: ChainKey | None = None,
 ) -> Settled:
     """Admit and charge at once, for work that is certain when it is requested.
@@ -174,7 +176,7 @@ def charge(
         InvalidAmount: see `check_amount`.
         InsufficientCredits: more than is available.
         CreditCapExceeded: see `take`.
-        ValueError: the usage is another day's.
+        ValueError: the usage is another day's, or the kind is no charge's.
     """
     _check_usage(usage, usage.api_key_id, cap_day(at))
     _admit(funds, usage, daily_cap, amount)
@@ -192,13 +194,14 @@ def refund(
     existing: Transfer | None = None,
     key: ChainKey | None = None,
     amount: int | None = None,
+    kind: StrEnum = TransferKind.MEETING_REFUND,
 ) -> Settled:
     """Give a charge or a part of it back, and the cap of its key and day with it; see `ledger.refund`.
 
     With an `existing` refund nothing changes: there is no entry, and the usage stays. Raises `ValueError`
     where the usage is another key's or day's, or less was spent than is given back.
     """
-    posting = ledger.refund(funds, charge, transfer_id, at, existing, key, amount)
+    posting = ledger.refund(funds, charge, transfer_id, at, existing, key, amount, kind)
     _check_usage(usage, charge.api_key_id, charge.cap_day)
     if posting.entry is None:
         return Settled(posting, usage)
@@ -211,11 +214,11 @@ def refund(
 def _charge(
     id: UUID,
     operation: str,
-    kind: TransferKind,
+    kind: StrEnum,
     amount: int,
     reference: Reference,
     api_key_id: UUID,
     day: date,
 ) -> Transfer:
-    source, destination = ROUTES[kind]
+    source, destination = charge_route(kind)
     return Transfer(id, operation, kind, amount, source, destination, reference, None, api_key_id, day)

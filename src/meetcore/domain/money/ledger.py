@@ -15,6 +15,7 @@ new state and what happened go out, and a refusal raises before anything has cha
 """
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
@@ -42,6 +43,7 @@ from meetcore.domain.money.transfers import (
     TransferKind,
     check_amount,
     legs,
+    refund_route,
     system_book,
 )
 
@@ -161,10 +163,12 @@ def post(
 
     Raises:
         InvalidAmount: the amount, or the balance after it, leaves the range of credits.
-        ValueError: the instant has no time zone.
+        ValueError: the instant has no time zone, or the kind has control characters.
     """
     check_amount(transfer.amount)
     check_instant(at)
+    if not transfer.kind.isprintable():
+        raise ValueError("the kind of a transfer is a word")
     amount = transfer.signed_amount
     balance = funds.balance + amount
     if not -MAX_CREDITS <= balance <= MAX_CREDITS:
@@ -242,15 +246,18 @@ def refund(
     existing: Transfer | None = None,
     key: ChainKey | None = None,
     amount: int | None = None,
+    kind: StrEnum = TransferKind.MEETING_REFUND,
 ) -> Posting:
     """Give a charge back, once (rule 3/cancel-before); it counts for the cap day of its charge.
 
     `amount` is the part of it that is given back, the whole unless it is given. `existing` is the refund that
-    the ledger already holds for this charge, if any: then there is no entry. Raises `ValueError` where it is
-    no meeting's charge, the existing one is not its refund, or the amount is more than the charge.
+    the ledger already holds for this charge, if any: then there is no entry. `kind` is the refund's: of a
+    caller's own for a charge that is no meeting's. Raises `ValueError` where the kind does not give this
+    charge back, the existing one is not its refund, or the amount is more than the charge.
     """
-    if charge.kind is not TransferKind.MEETING_CHARGE:
+    if kind == TransferKind.MEETING_REFUND and charge.kind != TransferKind.MEETING_CHARGE:
         raise ValueError("only a meeting's charge is refunded")
+    source, destination = refund_route(kind, charge)
     given_back = charge.amount if amount is None else amount
     if given_back > charge.amount:
         raise ValueError("a refund is not more than its charge")
@@ -258,11 +265,10 @@ def refund(
         if existing.reverses != charge.id:
             raise ValueError("the existing transfer does not reverse this charge")
         return Posting(funds, None)
-    source, destination = ROUTES[TransferKind.MEETING_REFUND]
     transfer = Transfer(
         transfer_id,
         refund_operation(charge),
-        TransferKind.MEETING_REFUND,
+        kind,
         given_back,
         source,
         destination,

@@ -10,8 +10,12 @@
     notulen_charge   customer     notulen
     adjustment       adjustments  customer   (a gift)
     adjustment       customer     adjustments (a correction)
+
+The kinds and books here are those of the service. A charge whose kind is a `StrEnum` member of a caller's own
+moves credits into the book that is named like its kind; its refund, out of it.
 """
 
+from collections.abc import Mapping
 from datetime import date
 from enum import StrEnum
 from typing import Final
@@ -48,7 +52,7 @@ class TransferKind(StrEnum):
     ADJUSTMENT = "adjustment"
 
 
-ROUTES: Final = {
+ROUTES: Final[Mapping[StrEnum, tuple[Book, Book]]] = {
     TransferKind.TOPUP: (Book.TOPUPS, Book.CUSTOMER),
     TransferKind.TOPUP_REFUND: (Book.CUSTOMER, Book.TOPUPS),
     TransferKind.MEETING_CHARGE: (Book.CUSTOMER, Book.MEETINGS),
@@ -57,12 +61,28 @@ ROUTES: Final = {
 }
 
 
-def system_book(kind: TransferKind) -> Book:
-    """Return the system book that transfers of a kind move credits from or to."""
+def system_book(kind: StrEnum) -> Book:
+    """Return the system book that transfers of a kind of the service move credits from or to."""
     if kind is TransferKind.ADJUSTMENT:
         return Book.ADJUSTMENTS
     source, destination = ROUTES[kind]
     return destination if source is Book.CUSTOMER else source
+
+
+def charge_route(kind: StrEnum) -> tuple[StrEnum, StrEnum]:
+    """Return the books between which a charge of a kind moves credits; `ValueError` for what is no charge."""
+    source, destination = ROUTES.get(kind, (Book.CUSTOMER, kind))
+    if source is not Book.CUSTOMER or kind in (Book.CUSTOMER, TransferKind.ADJUSTMENT):
+        raise ValueError(f"{kind.value!r} is no kind of charge")
+    return source, destination
+
+
+def refund_route(kind: StrEnum, charge: "Transfer") -> tuple[StrEnum, StrEnum]:
+    """Return the books of a charge's refund; `ValueError` where this kind does not give this charge back."""
+    route = (charge.destination, charge.source)
+    if charge.source != Book.CUSTOMER or ROUTES.get(kind, route) != route:
+        raise ValueError(f"{kind.value!r} does not give {charge.kind.value!r} back")
+    return route
 
 
 @frozen
@@ -82,10 +102,10 @@ class Transfer:
 
     id: UUID
     operation: str
-    kind: TransferKind
+    kind: StrEnum
     amount: int
-    source: Book
-    destination: Book
+    source: StrEnum
+    destination: StrEnum
     reference: Reference
     reverses: UUID | None = None
     api_key_id: UUID | None = None
@@ -94,14 +114,14 @@ class Transfer:
     @property
     def signed_amount(self) -> int:
         """The change of the customer's balance."""
-        return self.amount if self.destination is Book.CUSTOMER else -self.amount
+        return self.amount if self.destination == Book.CUSTOMER else -self.amount
 
 
 @frozen
 class Leg:
     """One side of a transfer. The legs of a transfer sum to zero."""
 
-    book: Book
+    book: StrEnum
     amount: int
 
 

@@ -116,7 +116,7 @@ class Delivery:
     account_id: UUID
     endpoint_id: UUID
     event_id: UUID
-    event_kind: events.EventKind
+    event_kind: StrEnum
     status: DeliveryStatus
     attempts_made: int
     next_attempt_at: datetime | None
@@ -131,7 +131,7 @@ def open_delivery(
     id: UUID,
     endpoint: Endpoint,
     event_id: UUID,
-    event_kind: events.EventKind,
+    event_kind: StrEnum,
     created_at: datetime,
     now: datetime,
 ) -> Delivery:

@@ -22,7 +22,7 @@ from attrs import evolve, field, frozen
 from meetcore.domain.errors import Conflict, InvalidRequest, Unprocessable
 from meetcore.domain.machine import find_step, step
 from meetcore.domain.texts import TextLimits
-from meetcore.domain.webhooks import events, urls
+from meetcore.domain.webhooks import urls
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule, longest_wait, wait_after
 
 DISABLE_AFTER_FAILURES = 20
@@ -89,7 +89,7 @@ class Endpoint:
     url: str
     url_key: str
     description: str | None
-    event_types: tuple[events.EventKind, ...]
+    event_types: tuple[StrEnum, ...]
     state: EndpointState
     consecutive_failures: int
     disabled_at: datetime | None
@@ -131,7 +131,7 @@ UNSET = Unset.UNSET
 class EndpointChanges:
     """The fields of a PATCH (spec 4.4). The URL never changes (rule 4.4/1)."""
 
-    event_types: tuple[events.EventKind, ...] | Unset = UNSET
+    event_types: tuple[StrEnum, ...] | Unset = UNSET
     description: str | Unset | None = UNSET
     is_active: bool | Unset = UNSET
 
@@ -151,7 +151,7 @@ def register(
     account_id: UUID,
     url: urls.WebhookUrl,
     description: str | None,
-    event_types: tuple[events.EventKind, ...],
+    event_types: tuple[StrEnum, ...],
     created_by: str,
     created_at: datetime,
     secret: str,
@@ -278,7 +278,7 @@ def update(endpoint: Endpoint, changes: EndpointChanges) -> Endpoint:
     return resume(changed) if changes.is_active else pause(changed)
 
 
-def check_fields(event_types: tuple[events.EventKind, ...], description: str | None) -> None:
+def check_fields(event_types: tuple[StrEnum, ...], description: str | None) -> None:
     """Raise `InvalidRequest` for no event kind, one twice, or a description above its limit."""
     problems: dict[str, list[str]] = {}
     if not event_types:

@@ -43,7 +43,7 @@ class Event:
 
     id: UUID
     account_id: UUID
-    kind: EventKind
+    kind: StrEnum
     created_at: datetime
     data: Mapping[str, object] = field(repr=False, converter=as_json)
     subject_id: UUID | None = None
@@ -55,7 +55,7 @@ class EncodedEvent:
     """An event as it is stored; `payload` is sent at every attempt; `None`: it cannot be decrypted."""
 
     id: UUID
-    kind: EventKind
+    kind: StrEnum
     created_at: datetime
     payload: bytes | None = field(repr=False)
 

@@ -177,7 +177,7 @@ class DeliveryFilter:
     """
 
     status: DeliveryStatus | None = None
-    kind: events.EventKind | None = None
+    kind: StrEnum | None = None
     made_from: datetime | None = None
     made_before: datetime | None = None
     about: UUID | None = None

@@ -6,6 +6,7 @@ with Conflict where the endpoint is inactive: nothing is kept to be sent later.
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 from uuid import UUID
 
 from attrs import field, frozen
@@ -246,7 +247,7 @@ async def redeliver(
 
 
 def _opened(
-    runtime: Runtime, view: NewDeliveryView, event_id: UUID, kind: EventKind, now: datetime
+    runtime: Runtime, view: NewDeliveryView, event_id: UUID, kind: StrEnum, now: datetime
 ) -> deliveries.Delivery:
     return deliveries.open_delivery(
         id=runtime.new_id(now), endpoint=view.endpoint, event_id=event_id, event_kind=kind,

@@ -265,7 +265,7 @@ async def _played(action: Coroutine[Any, Any, object]) -> None:
 def _day_totals(entries: list[Entry]) -> list[DayTotal]:
     by_day = defaultdict(list)
     for entry in entries:
-        by_day[schedule.cap_day(entry.at), entry.transfer.kind].append(entry.amount)
+        by_day[schedule.cap_day(entry.at), TransferKind(entry.transfer.kind)].append(entry.amount)
     return [DayTotal(day, kind, sum(found), len(found)) for (day, kind), found in sorted(by_day.items())]
 
 

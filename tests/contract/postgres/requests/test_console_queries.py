@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date, timedelta
+from enum import StrEnum
 from random import Random
 from uuid import UUID
 
@@ -229,7 +230,7 @@ def _due(found: Queues) -> dict[QueueName, int]:
     return {each.name: each.due for each in found.queues}
 
 
-Totals = Counter[tuple[date, TransferKind, str]]
+Totals = Counter[tuple[date, StrEnum, str]]
 
 
 async def _move(rig: PostgresRig, customer: Customer, number: int, chance: Random) -> None:

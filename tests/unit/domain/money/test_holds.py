@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -33,6 +34,7 @@ from meetcore.testing.strategies.account_histories import (
 from meetcore.testing.strategies.moments import TICK, near
 
 KEY = UUID(int=1)
+FULL = Funds(ACCOUNT, balance=1_000)
 MIDNIGHT = datetime(2026, 12, 1, 17, tzinfo=UTC)  # 00:00 WIB of 2 December
 DAY = date(2026, 12, 2)
 SETTLEMENTS = {Act.SETTLE, Act.SETTLE_FOR_LESS, Act.SETTLE_FOR_MORE}
@@ -439,3 +441,47 @@ def test_a_refund_that_does_not_belong_to_its_usage_is_refused(
 def test_a_usage_is_in_whole_credits(field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"^{field} must be a whole number$"):
         CapUsage(KEY, DAY, **{field: value})
+
+
+class ShopKind(StrEnum):
+    """The words of an embedder."""
+
+    ORDER = "order"
+    RETURN = "return"
+
+
+def test_work_of_a_callers_own_kind_is_held_settled_and_given_back() -> None:
+    usage = CapUsage(KEY, DAY)
+    hold = Hold(UUID(int=3), "order:1", ShopKind.ORDER, 60, Reference("order", "1"), KEY, DAY)
+    reserved = take(FULL, usage, None, hold)
+    settled = settle(reserved.funds, reserved.usage, hold, 55, UUID(int=4), MIDNIGHT)
+    assert settled.posting.entry is not None
+    charged = settled.posting.entry.transfer
+    assert (charged.kind, charged.source, charged.destination) == (ShopKind.ORDER, "customer", "order")
+    with pytest.raises(ValueError, match=r"^only a meeting's charge is refunded$"):
+        refund(settled.posting.funds, settled.usage, charged, UUID(int=5), MIDNIGHT)
+    back = refund(settled.posting.funds, settled.usage, charged, UUID(int=5), MIDNIGHT, kind=ShopKind.RETURN)
+    assert back.posting.entry is not None
+    returned = back.posting.entry.transfer
+    assert (returned.kind, returned.source, returned.destination) == (ShopKind.RETURN, "order", "customer")
+    assert (back.posting.funds.balance, back.usage.used) == (FULL.balance, 0)
+
+
+@pytest.mark.parametrize("kind", [TransferKind.TOPUP, TransferKind.MEETING_REFUND, TransferKind.ADJUSTMENT])
+def test_what_is_no_charge_is_neither_held_nor_charged(kind: TransferKind) -> None:
+    usage, about = CapUsage(KEY, DAY), Reference("order", "1")
+    with pytest.raises(ValueError, match=r"is no kind of charge$"):
+        take(FULL, usage, None, Hold(UUID(int=3), "order:1", kind, 60, about, KEY, DAY))
+    with pytest.raises(ValueError, match=r"is no kind of charge$"):
+        charge(FULL, usage, None, UUID(int=3), "order:1", 60, about, MIDNIGHT, kind)
+
+
+def test_a_kind_that_would_blur_the_hashed_text_is_refused() -> None:
+    class Blurred(StrEnum):
+        KIND = "order\n9"
+
+    with pytest.raises(ValueError, match=r"^the kind of a transfer is a word$"):
+        charge(
+            FULL, CapUsage(KEY, DAY), None, UUID(int=3), "order:1", 60, Reference("order", "1"), MIDNIGHT,
+            Blurred.KIND,
+        )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -62,7 +63,7 @@ PAID_WORK = {Act.CHARGE, Act.HOLD, Act.CORRECT}
 
 @given(account_histories())
 def test_the_sum_over_all_ledger_books_is_zero_after_any_sequence(history: AccountHistory) -> None:
-    totals: Counter[Book] = Counter()
+    totals: Counter[StrEnum] = Counter()
     for entry in history.entries:
         for leg in legs(entry.transfer):
             totals[leg.book] += leg.amount

@@ -1,11 +1,13 @@
 """Transfers: what moves between books, and the amounts that may."""
 
 from collections import Counter
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 import pytest
 from hypothesis import example, given
+from hypothesis import strategies as st
 
 from meetcore.domain.money.transfers import (
     MAX_CREDITS,
@@ -16,8 +18,10 @@ from meetcore.domain.money.transfers import (
     Reference,
     Transfer,
     TransferKind,
+    charge_route,
     check_amount,
     legs,
+    refund_route,
     system_book,
 )
 from meetcore.testing.strategies.account_histories import AccountHistory, account_histories
@@ -74,8 +78,8 @@ def test_the_legs_of_a_transfer_sum_to_zero_and_the_customers_leg_is_signed(tran
 
 @given(account_histories())
 def test_ledger_books_show_the_earnings_of_each_kind_of_work(history: AccountHistory) -> None:
-    earned: Counter[Book] = Counter()
-    expected: Counter[Book] = Counter()
+    earned: Counter[StrEnum] = Counter()
+    expected: Counter[StrEnum] = Counter()
     for entry in history.entries:
         transfer = entry.transfer
         for leg in legs(transfer):
@@ -115,3 +119,36 @@ def test_an_invalid_amount_is_reported_with_its_type(amount: Any, shown: str) ->
 @given(transfers())
 def test_the_system_book_is_the_other_side_of_every_transfer(transfer: Transfer) -> None:
     assert {transfer.source, transfer.destination} == {Book.CUSTOMER, system_book(transfer.kind)}
+
+
+class Own(StrEnum):
+    """Kinds of a caller's own, two of which are named like what the service has."""
+
+    ORDER = "order"
+    CUSTOMER = "customer"
+    TOPUP = "topup"
+
+
+@pytest.mark.parametrize("kind", [*TransferKind, *Own])
+def test_a_charge_moves_credits_from_the_customer_to_the_book_of_its_kind(kind: StrEnum) -> None:
+    charges = {
+        "topup_refund": Book.TOPUPS,
+        "meeting_charge": Book.MEETINGS,
+        "notulen_charge": Book.NOTULEN,
+        "order": Own.ORDER,
+    }
+    if kind.value in charges:
+        assert charge_route(kind) == (CUSTOMER, charges[kind.value])
+    else:
+        with pytest.raises(ValueError, match=f"^'{kind.value}' is no kind of charge$"):
+            charge_route(kind)
+
+
+@given(transfers(), st.sampled_from([*TransferKind, *Own]))
+def test_a_refund_turns_the_route_of_its_charge_round(charge: Transfer, kind: StrEnum) -> None:
+    turned = (charge.destination, charge.source)
+    if charge.signed_amount < 0 and ROUTES.get(kind, turned) == turned:
+        assert refund_route(kind, charge) == turned
+    else:
+        with pytest.raises(ValueError, match=f"^'{kind.value}' does not give '{charge.kind.value}' back$"):
+            refund_route(kind, charge)

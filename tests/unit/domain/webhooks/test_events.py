@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
+from enum import StrEnum
 from uuid import UUID
 
 import pytest
@@ -108,3 +109,11 @@ def test_what_is_older_than_an_account_was_never_its_own() -> None:
         account_id = uuid7(opened_at, bytes(10))
         assert is_past_retention(id_, LATER, account_id=account_id) is is_past
     assert is_past_retention(id_, LATER, account_id=UUID(int=5))
+
+
+def test_an_event_may_be_of_a_kind_of_a_callers_own() -> None:
+    class ShopEvent(StrEnum):
+        ORDER_PAID = "order.paid"
+
+    payload = encode_event(Event(ID, ID, ShopEvent.ORDER_PAID, NOW, {"order": "o-1"}))
+    assert json.loads(payload)["type"] == "order.paid"

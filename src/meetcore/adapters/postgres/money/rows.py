@@ -21,9 +21,13 @@ FUNDS = Columns(ledger.Funds, "a", "funds_", renamed={"account_id": "id"})
 _UNCHANGED = ("account_id", "low_threshold")
 FUNDS_AFTER = Columns(ledger.Funds, "w", "", without=_UNCHANGED)
 FUNDS_AFTER_PARAMETERS = Columns(ledger.Funds, "a", "funds_", without=_UNCHANGED)
-TRANSFER = Columns(ledger.Transfer, "t", "transfer_", nested={"reference": "reference_"})
+_KIND = {"kind": ledger.TransferKind}
+TRANSFER = Columns(
+    ledger.Transfer, "t", "transfer_", nested={"reference": "reference_"},
+    sets=_KIND | {"source": ledger.Book, "destination": ledger.Book},
+)  # fmt: skip
 ENTRY = Columns(ledger.Entry, "e", "entry_", renamed={"key_id": "chain_key"}, without=("transfer",))
-HOLD = Columns(holds.Hold, "hold", "hold_", nested={"reference": "reference_"})
+HOLD = Columns(holds.Hold, "hold", "hold_", nested={"reference": "reference_"}, sets=_KIND)
 # Usage is stored once for each cap, under the key that it is counted under.
 USAGE = Columns(holds.CapUsage, "u", "usage_", renamed={"cap_key_id": "api_key_id"}, without=("api_key_id",))
 

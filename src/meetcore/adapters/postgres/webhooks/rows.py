@@ -6,18 +6,21 @@ from uuid import UUID
 from meetcore.adapters.postgres.columns import Columns, Row
 from meetcore.domain.webhooks.deliveries import Attempt, Delivery
 from meetcore.domain.webhooks.endpoints import Endpoint
-from meetcore.domain.webhooks.events import Event, encode_event
+from meetcore.domain.webhooks.events import Event, EventKind, encode_event
 from meetcore.domain.webhooks.views import GivenUp, GiveUpReason
 from meetcore.ports.runtime import Cipher
 
 _CONTEXT = "{account_id}/webhooks/{id}/secret"
 _PREVIOUS_CONTEXT = "{account_id}/webhooks/{id}/previous_secret"
+_KINDS = {"event_types": EventKind, "event_kind": EventKind}
 ENDPOINT = Columns(
-    Endpoint, "w", "endpoint_", sealed={"secret": _CONTEXT, "previous_secret": _PREVIOUS_CONTEXT}
+    Endpoint, "w", "endpoint_", sealed={"secret": _CONTEXT, "previous_secret": _PREVIOUS_CONTEXT}, sets=_KINDS
 )
 
 # As attempts are judged: what signs them is neither read nor decrypted.
-ENDPOINT_WITHOUT_SECRETS = Columns(Endpoint, "w", "endpoint_", without=("secret", "previous_secret"))
+ENDPOINT_WITHOUT_SECRETS = Columns(
+    Endpoint, "w", "endpoint_", without=("secret", "previous_secret"), sets=_KINDS
+)
 
 
 def previous_secret_context(account_id: UUID, endpoint_id: UUID) -> str:
@@ -30,7 +33,7 @@ def endpoint_context(account_id: UUID, endpoint_id: UUID) -> str:
     return _CONTEXT.format(account_id=account_id, id=endpoint_id)
 
 
-DELIVERY = Columns(Delivery, "d", "delivery_", renamed={"next_attempt_at": "due_at"})
+DELIVERY = Columns(Delivery, "d", "delivery_", renamed={"next_attempt_at": "due_at"}, sets=_KINDS)
 
 # As its customer may see it: without the address that was dialled. Lists leave out the headers, which are long.
 ATTEMPT = Columns(Attempt, "a", "attempt_", without=("address", "retry_after_s"))
