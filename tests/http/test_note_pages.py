@@ -7,6 +7,7 @@ from html import unescape
 
 import pytest
 
+from meetcore.domain.members.roles import Role
 from tests.support.api_harness import BASE_URL, Customer
 from tests.support.pages import Browser, form_fields
 from tests.support.sandbox_recordings import a_recording, note_in
@@ -99,3 +100,29 @@ async def test_a_note_leads_back_to_its_page_of_the_list(
     browser.http.headers["Referer"] = f"{BASE_URL}{came_from}"
     page = (await browser.get(f"/dashboard/notes/{made}")).text.partition("<main")[2]
     assert f'<p><a href="{back or came_from}">Notes</a></p>' in page
+
+
+async def test_notes_are_asked_for_by_hand_in_a_language(customer: Customer, visitors: Visitors) -> None:
+    recording = await a_recording(customer)
+    meeting = f"/dashboard/meetings/{recording['meeting_id']}"
+    browser = await visitors.member(customer.account_id)
+    viewer = await visitors.member(customer.account_id, Role.VIEWER)
+    button = '<button class="second" name="language" value="{}">{}: 1 credit</button>'
+    english, indonesian = button.format("en", "English"), button.format("id", "Bahasa Indonesia")
+    assert_contains((await browser.get(meeting)).text, "Have notes written", english, indonesian)
+    assert english not in (await viewer.get(meeting)).text
+    sent = form_fields((await browser.get(meeting)).text, f"{meeting}/notes") | {"language": "en"}
+    made = [await browser.post(f"{meeting}/notes", **sent) for _ in range(2)]
+    [location] = {each.headers["location"] for each in made}
+    note = await note_in(customer, location.rpartition("/")[2], "completed")
+    assert (note["language"], note["recording_id"]) == ("en", recording["id"])
+    page = (await browser.get(location)).text
+    assert_contains(page, '<dt>Language</dt><dd lang="en">English</dd>', f'<a href="{meeting}">')
+    assert_contains((await browser.get(f"{location}/edit")).text, "These notes are in English.")
+    page = (await browser.get(meeting)).text
+    assert_contains(page, f'<a href="{location}">Notes in English</a>', indonesian, absent=[english])
+    for wrong, status in (({"language": "fr"}, 422), ({"recording_id": "x"}, 404)):
+        answer = await browser.post(f"{meeting}/notes", **sent | wrong | {"form_key": str(wrong)})
+        assert answer.status_code == status
+    again = await browser.post(f"{meeting}/notes", **sent | {"form_key": "again"})
+    assert (again.status_code, "There is a problem" in again.text) == (422, True)

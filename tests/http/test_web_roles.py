@@ -15,6 +15,7 @@ POST /dashboard/meetings                                           owner develop
 GET  /dashboard/meetings/{id}                                      owner developer viewer
 GET  /dashboard/meetings/{id}.ics                                  owner developer viewer
 POST /dashboard/meetings/{id}/cancel                               owner developer
+POST /dashboard/meetings/{id}/notes                                owner developer
 GET  /dashboard/notes                                              owner developer viewer
 GET  /dashboard/notes/{id}                                         owner developer viewer
 GET  /dashboard/notes/{id}/edit                                    owner developer

@@ -45,6 +45,7 @@ from meetcore.usecases.members.single_sign_on import SignInWithIdentity
 from meetcore.usecases.money.proposals import Proposals
 from meetcore.usecases.money.statements import ConsoleLiability, ConsolePrices, Statements
 from meetcore.usecases.notes.edit_note import EditNote
+from meetcore.usecases.notes.note_charges import NoteRequest
 from meetcore.usecases.payments.refunds import ConsolePayments
 from meetcore.usecases.payments.start_payment import StartPayment
 from meetcore.usecases.requests import console, export
@@ -91,6 +92,14 @@ class WorkByHand:
         check_member(who, roles.Action.MANAGE_MEETINGS)
         request = form_request(form, f"/dashboard/meetings/{meeting_id}/cancel", None)
         return await self.api.cancel_meeting(caller_of(who, form), meeting_id, request, form.at)
+
+    async def create_note(
+        self, who: SignedIn, meeting_id: UUID, wanted: NoteRequest, form: SentForm
+    ) -> Outcome:
+        """Have notes written of a recording, at the account's cost; see `CreateNote`."""
+        check_member(who, roles.Action.MANAGE_NOTES)
+        request = form_request(form, f"/dashboard/meetings/{meeting_id}/notes", asdict(wanted))
+        return await self.api.create_note(caller_of(who, form), wanted, request, form.at)
 
     async def edit_note(
         self, who: SignedIn, note_id: UUID, wanted: Corrections, seen: datetime | None, form: SentForm

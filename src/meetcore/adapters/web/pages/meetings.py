@@ -1,14 +1,17 @@
 """One meeting, and creating and cancelling one by hand with the price shown first."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
+from uuid import UUID
 
+from attrs import frozen
 from starlette.responses import Response
 
 from meetcore.adapters.web.calendar_files import MEDIA_TYPE, CalendarEvent, calendar_file
 from meetcore.adapters.web.formats import format_clock, format_count, format_instant
 from meetcore.adapters.web.forms import (
+    FORM,
     apply,
     back_to,
     explain,
@@ -17,6 +20,7 @@ from meetcore.adapters.web.forms import (
 )
 from meetcore.adapters.web.pages.hints import buy_hint
 from meetcore.adapters.web.pages.meeting_lists import ROOT, meeting_state
+from meetcore.adapters.web.pages.notes import ROOT as NOTES
 from meetcore.adapters.web.pages.notes import note_state, player_of
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import Page, Question, Visit, see_other
@@ -31,9 +35,10 @@ from meetcore.domain.meetings.meetings import (
     shown_status,
 )
 from meetcore.domain.members.roles import Action
-from meetcore.domain.money.pricing import PricingTier, Quote
-from meetcore.domain.notes.notes import is_in_progress
+from meetcore.domain.money.pricing import PricingTier, Quote, started_minutes
+from meetcore.domain.notes.notes import Language, blocks_new_note, is_in_progress
 from meetcore.domain.records.pages import MeetingDetails
+from meetcore.usecases.notes.note_charges import NoteRequest
 
 _OPEN: Final = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED)
 _MADE: Final = "meeting_created"
@@ -41,7 +46,7 @@ _FILES_WITHIN: Final = timedelta(hours=1)
 """How long after a meeting its page waits for a recording and notes that have not come."""
 OPTIONS: Final[Mapping[str, str]] = {
     "with_recording": _("Record the meeting"),
-    "auto_notulen": _("Write notes when the recording is ready; this turns the recording on"),
+    "auto_notulen": _("Write notes in Indonesian when the recording is ready; this turns the recording on"),
     "must_login": _("Only those who log in at the provider may join"),
     "mic_off": _("Participants join with the microphone off"),
     "email_notification": _("The provider mails the host"),
@@ -159,6 +164,44 @@ async def cancel_meeting(visit: Visit) -> Response:
     return see_other(f"{ROOT}/{meeting_id}?done=meeting_{record['status']}")
 
 
+@Page("POST", f"{ROOT}/{{id}}/notes", Action.MANAGE_NOTES)
+async def have_notes_written(visit: Visit) -> Response:
+    """Have notes written of a recording, in the language of the button."""
+    meeting_id, language = visit.path_id("meeting"), visit.form.get("language", "")
+    if language not in set(Language):
+        return await _show(visit, {FORM: visit.text(_("The form cannot be read. Load it again."))})
+    wanted = NoteRequest(visit.form.get("recording_id", ""), Language(language))
+    record, errors = await apply(
+        visit, lambda sent: visit.use.by_hand.create_note(visit.signed_in, meeting_id, wanted, sent)
+    )
+    return await _show(visit, errors) if errors else see_other(f"{NOTES}/{record['id']}")
+
+
+@frozen
+class _NoteOffer:
+    """A recording of which notes can be written, in these languages, each at this price."""
+
+    recording_id: UUID
+    languages: Sequence[Language]
+    credits: int
+
+
+def _note_offers(visit: Visit, found: MeetingDetails) -> list[_NoteOffer]:
+    """Return what can be written of the recordings of a meeting, by those who may."""
+    if not visit.may(Action.MANAGE_NOTES) or visit.is_view:
+        return []
+    there = {(each.recording_id, each.language) for each in found.notes if blocks_new_note(each)}
+    return [
+        _NoteOffer(
+            each.id,
+            languages,
+            visit.use.by_hand.api.estimate.notulen(started_minutes(each.duration_s)).credits,
+        )
+        for each in found.recordings
+        if each.duration_s and (languages := [one for one in Language if (each.id, one) not in there])
+    ]
+
+
 async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
     found = await visit.use.reads.find_meeting(visit.signed_in, visit.path_id("meeting"))
     meeting, now = found.meeting, visit.now
@@ -185,6 +228,7 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
         notes=found.notes,
         sessions=found.sessions,
         players=[player_of(visit, each) for each in found.recordings],
+        note_offers=_note_offers(visit, found),
         note_states=[note_state(visit, each) for each in found.notes],
         can_cancel=is_open and visit.may(Action.MANAGE_MEETINGS),
         is_refundable=is_open and cancellation.is_refundable(meeting, now),
