@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -115,5 +116,23 @@ def _made(kind: type[S], types: Mapping[str, Any], table: Mapping[str, object]) 
         raise SettingsRefused("; ".join(faults))
     try:
         return kind(**values)
-    except ValueError as error:
-        raise SettingsRefused(str(error)) from None
+    except (ValueError, TypeError) as error:
+        raise SettingsRefused(str(error) if kind is Settings else _fault(error, types, values)) from None
+
+
+def _fault(error: Exception, types: Collection[str], values: Mapping[str, Any]) -> str:
+    """Return the text of another's validator, with the name of its variable and without the value."""
+    text = str(error.args[0]) if error.args else type(error).__name__
+    arguments = [each for frame, _ in walk_tb(error.__traceback__) for each in frame.f_locals.values()]
+    names = [each.name for each in arguments if isinstance(each, attrs.Attribute) and each.name in types]
+    if names:
+        name, variable = names[-1], f"{PREFIX}{names[-1].upper()}"
+        if f"'{name}'" in text:  # of a validator of attrs
+            value = values.get(name, "")
+            text = text.partition(f" ({value!r} ")[0].partition(f" (got {value!r}")[0]
+            text = text.removesuffix(f": {value}").replace(f"'{name}'", variable)
+        elif variable not in text:
+            text = f"{variable}: {text}"
+    for secret in filter(None, values.values()):
+        text = text.replace(secret, repr(secret)) if isinstance(secret, SecretStr) else text
+    return text
