@@ -35,7 +35,7 @@ from meetcore.adapters.system import allow_open_files, configure_logs, stop_with
 from meetcore.composition.application import Application, Part
 from meetcore.composition.configuration import check_schema, warn_of_role, warn_of_settings
 from meetcore.composition.gateways import gateway_pages, notification_parsers
-from meetcore.composition.infrastructure import Network, open_application
+from meetcore.composition.infrastructure import Network, open_application, served_parts
 from meetcore.composition.plugins import OwnPorts
 from meetcore.composition.providers import has_dashboard, provider_pages, warn_of_notes, webhook_parsers
 from meetcore.composition.worker import api_tasks, working
@@ -127,7 +127,7 @@ class Service:
             self._proxies = settings.proxy_networks
             self._turns, self._key_prefix = Turns(self._proxies), settings.key_prefix
             is_there = await _is_ready(settings)
-            parts = (Part.API,) if str(settings.broker_url) else tuple(Part)
+            parts = served_parts(settings)
             if Part.NOTES in parts:
                 warn_of_notes()
             application = await stack.enter_async_context(

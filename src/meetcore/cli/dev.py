@@ -45,6 +45,7 @@ from meetcore.cli.demo import (
 )
 from meetcore.cli.demo_history import DemoHistory, opened_at
 from meetcore.cli.output import ExitCode, complain, print_message
+from meetcore.composition.adapter_checks import try_foreign
 from meetcore.composition.application import Application, Part
 from meetcore.composition.infrastructure import Network, open_application
 from meetcore.composition.past import open_past
@@ -109,6 +110,7 @@ def dev(*, port: inputs.Whole = 8000, data_dir: Path = Path(".meetcore")) -> Non
     if settings.log_level == "info":
         settings = evolve(settings, log_level="warning")  # request lines would hide the start message
     configure_logs(settings.log_level, "dev")
+    try_foreign(settings)
     servers.refuse_taken(LOOPBACK, port, "--port, or make run ARGS='--port NUMBER'")
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     key_file, database = data_dir / "secrets.key", EmbeddedPostgres(data_dir / "postgres")

@@ -24,9 +24,10 @@ from meetcore.adapters.system import (
     stop_with_parent,
 )
 from meetcore.cli import inputs, output, runner, servers
+from meetcore.composition.adapter_checks import check_adapters
 from meetcore.composition.application import Part
 from meetcore.composition.configuration import warn_of_role, warn_of_settings
-from meetcore.composition.infrastructure import open_application
+from meetcore.composition.infrastructure import open_application, served_parts
 from meetcore.composition.observability import check_metrics, check_traces, metrics_shown
 from meetcore.composition.outbound import warn_of_posting
 from meetcore.composition.providers import require_notes, warn_of_notes
@@ -71,6 +72,7 @@ def serve(
     inputs.check_counts(1, MAX_PROCESSES, workers=workers)
     settings = _settings()
     configure_logs(settings.log_level, "serve")
+    check_adapters(settings, served_parts(settings))
     servers.refuse_taken(host, port)
     output.log_or_print(f"meetcore serves http://{host}:{port}, meetings run on {settings.provider}")
     options: dict[str, Any] = {
@@ -120,6 +122,7 @@ def work(
     if only == "notes":
         require_notes()
     configure_logs(settings.log_level, "worker")
+    check_adapters(settings, parts)
     with metrics_shown(settings, metrics_host, metrics_port):
         if processes == 1:
             warn_of_settings(settings)

@@ -17,6 +17,7 @@ import httpx
 from meetcore.adapters.secrets import keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused, strange_variables
 from meetcore.adapters.settings.plugins import (
+    GATEWAYS,
     MAILERS,
     PROVIDERS,
     RATE_COUNTERS,
@@ -26,7 +27,7 @@ from meetcore.adapters.settings.plugins import (
     Group,
 )
 from meetcore.adapters.tls import redis_options, without_strict
-from meetcore.composition import configuration, gateways, observability, plugins, providers
+from meetcore.composition import adapter_checks, configuration, gateways, observability, plugins, providers
 from meetcore.composition.outbound import posting_fault
 from meetcore.ports import identity, mails, store, video_provider
 from meetcore.ports.figures import (
@@ -139,7 +140,7 @@ def _check_provider(settings: Settings) -> CheckResult:
 
 def _check_foreign(group: Group[Any], settings: Settings) -> CheckResult:
     try:
-        return ok(asyncio.run(plugins.check_foreign(group, settings)))
+        return ok(asyncio.run(adapter_checks.check_foreign(group, settings)))
     except SettingsRefused as error:
         return failed(str(error))
 
@@ -176,6 +177,8 @@ def _check_ai(settings: Settings) -> CheckResult:
 
 
 def _check_gateway(settings: Settings) -> CheckResult:
+    if GATEWAYS.is_foreign(settings.gateway):
+        return _check_foreign(GATEWAYS, settings)
     try:
         return ok(asyncio.run(gateways.check_gateway(settings)))
     except SettingsRefused as error:
@@ -269,12 +272,13 @@ def _check_outbound(settings: Settings) -> CheckResult:
 
 
 def _check_settings(settings: Settings) -> CheckResult:
-    if strange := strange_variables(settings):
-        return warning(f"no settings of meetcore, which change nothing: {', '.join(strange)}")
     try:
-        return ok(f"every MEETCORE_ variable is one; adapters: {plugins.describe(settings)}")
+        adapters = plugins.describe(settings)
+        if strange := strange_variables(settings):
+            return warning(f"no settings of meetcore, which change nothing: {', '.join(strange)}")
     except SettingsRefused as error:
         return failed(str(error))
+    return ok(f"every MEETCORE_ variable is one; adapters: {adapters}")
 
 
 def _check_secrets(settings: Settings) -> CheckResult:

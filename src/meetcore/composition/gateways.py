@@ -15,7 +15,13 @@ from meetcore.adapters.settings import SettingsRefused
 from meetcore.adapters.settings.plugins import GATEWAYS
 from meetcore.adapters.system import SystemClock
 from meetcore.composition.configuration import GATEWAY_PURPOSE, check_secrets
-from meetcore.composition.plugins import ServiceParts, check_name, context_for, own_settings
+from meetcore.composition.plugins import (
+    ServiceParts,
+    check_name,
+    context_for,
+    own_settings,
+    refusing,
+)
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown, PaymentGateway
 from meetcore.ports.plugins import AnyGatewayPlugin, GatewayPlugin
 
@@ -199,8 +205,10 @@ def open_gateway(parts: ServiceParts, stack: AsyncExitStack) -> PaymentGateway |
     plugin = find_gateway(parts.settings)
     if plugin is None:
         return None
-    gateway = plugin.open(context_for(plugin, parts, stack))
-    check_name(GATEWAYS, parts.settings.gateway, gateway.name)
+    context = context_for(plugin, parts, stack)
+    with refusing(GATEWAYS, parts.settings.gateway):
+        gateway = plugin.open(context)
+        check_name(GATEWAYS, parts.settings.gateway, gateway.name)
     return gateway
 
 
@@ -210,7 +218,8 @@ def notification_parsers(settings: Settings, name: str = "") -> dict[str, Notifi
     if gateway is None or gateway.parser is None:
         return {}
     parts = ServiceParts(settings, check_secrets(settings) if settings.gateway == "sandbox" else ())
-    parser = gateway.parser(own_settings(gateway, parts))
+    with refusing(GATEWAYS, settings.gateway):
+        parser = gateway.parser(own_settings(gateway, parts))
     return {} if parser is None else {name or settings.gateway: parser}
 
 

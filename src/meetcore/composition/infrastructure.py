@@ -201,6 +201,11 @@ class _OnDemand:
         return getattr(self._made(), name)
 
 
+def served_parts(settings: Settings) -> tuple[Part, ...]:
+    """Return the parts of a process of the API: all of them where no broker is named."""
+    return (Part.API,) if str(settings.broker_url) else tuple(Part)
+
+
 def role_of(parts: Collection[Part]) -> str:
     """Return the role of a process with these parts: `serve`, `worker` or `command`."""
     if Part.API in parts:

@@ -5,8 +5,9 @@ Ours declare `ServiceParts` as their settings: those of the service, and more of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
@@ -89,7 +90,27 @@ def open_named(
 ) -> P:
     """Open the adapter of this name; raises `SettingsRefused`."""
     plugin = group.load(name)
-    return plugin.open(context_for(plugin, parts, stack, tracing))
+    context = context_for(plugin, parts, stack, tracing)
+    with refusing(group, name):
+        return plugin.open(context)
+
+
+@contextmanager
+def refusing(group: plugins.Group[Any], name: str) -> Iterator[None]:
+    """Raise `SettingsRefused` for any fault of an adapter that is opened.
+
+    The message names the type of the fault and its line, not its text, which may hold a secret.
+    """
+    try:
+        yield
+    except SettingsRefused:
+        raise
+    except Exception as error:  # opening runs code of others
+        _, _, *frames = extract_tb(error.__traceback__)
+        place = f" at {frames[0].filename}, line {frames[0].lineno}" if frames else ""
+        raise SettingsRefused(
+            f"{group.variable} is {name}, and it cannot be opened: {type(error).__name__}{place}"
+        ) from error
 
 
 def check_name(group: plugins.Group[Any], name: str, own: str) -> None:
@@ -125,20 +146,6 @@ def describe(settings: Settings) -> str:
             described += "".join(f" {PREFIX}{each.upper()}={getattr(own, each)!r}" for each in names)
         found.append(described)
     return ", ".join(found)
-
-
-async def check_foreign(group: plugins.Group[Any], settings: Settings) -> str:
-    """Run the check of the adapter of others that the settings name; return its text for the operator.
-
-    Raises `SettingsRefused` with its fault.
-    """
-    name = names_of(settings)[group]
-    plugin = group.load(name)
-    if plugin.check is None:
-        return f"{name}, which has no check"
-    async with AsyncExitStack() as stack:
-        text: str = await plugin.check(context_for(plugin, ServiceParts(settings), stack))
-        return text
 
 
 def _open_postgres_counters(context: Context[ServiceParts]) -> RateCounters:

@@ -26,6 +26,7 @@ from meetcore.composition.plugins import (
     context_for,
     open_named,
     own_settings,
+    refusing,
 )
 from meetcore.domain.members.sign_in import SignUpMode
 from meetcore.ports.observability import NO_TRACING
@@ -130,10 +131,12 @@ def open_provider(
     name = parts.settings.provider
     parts.settings.require_provider()
     plugin = PROVIDERS.load(name)
-    provider: VideoProvider = plugin.open(context_for(plugin, parts, stack, tracing))
-    own = provider.abilities.name
-    check_name(PROVIDERS, name, own)
-    return provider, NoRecordingFiles(own) if plugin.files is None else plugin.files(provider)
+    context = context_for(plugin, parts, stack, tracing)
+    with refusing(PROVIDERS, name):
+        provider: VideoProvider = plugin.open(context)
+        own = provider.abilities.name
+        check_name(PROVIDERS, name, own)
+        return provider, NoRecordingFiles(own) if plugin.files is None else plugin.files(provider)
 
 
 def webhook_parsers(settings: Settings, name: str = "") -> dict[str, WebhookParser]:
@@ -147,8 +150,9 @@ def webhook_parsers(settings: Settings, name: str = "") -> dict[str, WebhookPars
     found = {}
     for registered, own in names.items():
         plugin = PROVIDERS.load(registered)
-        if plugin.webhook_parser and (parser := plugin.webhook_parser(own_settings(plugin, parts))):
-            found[own] = parser
+        with refusing(PROVIDERS, registered):
+            if plugin.webhook_parser and (parser := plugin.webhook_parser(own_settings(plugin, parts))):
+                found[own] = parser
     return found
 
 

@@ -16,11 +16,16 @@ from meetcore.adapters.settings import (
     strange_variables,
 )
 from meetcore.adapters.settings.plugins import GROUPS, MAILERS, PROVIDERS
-from meetcore.composition.plugins import check_foreign, describe
+from meetcore.composition.adapter_checks import check_adapters, check_foreign
+from meetcore.composition.doctor import SERVICE_CHECKS
+from meetcore.composition.plugins import describe
+from meetcore.ports.figures import HealthStatus
 from meetcore.ports.plugins import Plugin, ProviderPlugin
 
 MODULE = """
+from types import SimpleNamespace
 from attrs import field, frozen, validators
+from meetcore.ports.figures import HealthStatus
 from meetcore.ports.plugins import Plugin, ProviderPlugin, SecretStr, SettingsRefused
 
 @frozen
@@ -53,7 +58,16 @@ async def check(context):
 def open_it(context):
     return context
 
-PROVIDER = ProviderPlugin(open_it, {name}Settings, check)
+def open_provider(_):
+    return SimpleNamespace(abilities=SimpleNamespace(name="{name}"))
+
+PROVIDER = ProviderPlugin(open_provider, {name}Settings, check)
+MISNAMED = ProviderPlugin(lambda _: SimpleNamespace(abilities=SimpleNamespace(name="zoom")))
+AWAITED = ProviderPlugin(check)
+BROKEN = ProviderPlugin(lambda _: 1 / 0)
+PARSES = ProviderPlugin(open_provider, webhook_parser=lambda _: 1 / 0)
+CLASHING = ProviderPlugin(open_provider, Clashing)
+ODD = ProviderPlugin(open_provider, Odd)
 MAILER = Plugin(open_it)
 NOTHING = 7
 """
@@ -188,6 +202,35 @@ async def test_the_doctor_names_adapters_and_settings_and_no_secret(
     with pytest.raises(SettingsRefused, match="too many seats"):
         await check_foreign(PROVIDERS, settings)
     assert await check_foreign(MAILERS, Settings(mailer=acme)) == f"{acme}, which has no check"
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        (
+            "MISNAMED",
+            "MEETCORE_PROVIDER is {acme}:MISNAMED, and the adapter calls itself zoom: give it a name",
+        ),
+        ("AWAITED", "MEETCORE_PROVIDER is {acme}:AWAITED, and it cannot be opened: AttributeError"),
+        ("BROKEN", "MEETCORE_PROVIDER is {acme}:BROKEN, and it cannot be opened: ZeroDivisionError at "),
+        ("PARSES", "MEETCORE_PROVIDER is {acme}:PARSES, and it cannot be opened: ZeroDivisionError at "),
+        ("CLASHING", "{acme}.Clashing: base_url are settings of the service"),
+        ("ODD", "{acme}.Odd: {acme}_list are not of a type that can be read"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:coroutine 'check' was never awaited:RuntimeWarning")
+def test_what_a_start_refuses_the_doctor_finds(
+    acme: str, monkeypatch: pytest.MonkeyPatch, named: str, message: str
+) -> None:
+    monkeypatch.setenv("MEETCORE_STRANGE", "")  # a warning hides no fault
+    settings = Settings(provider=f"{acme}:{named}")
+    with pytest.raises(SettingsRefused) as caught:
+        check_adapters(settings, ())
+    assert str(caught.value).startswith(message.format(acme=acme))
+    found = SERVICE_CHECKS["provider"](settings)
+    assert (found.status, found.message) == (HealthStatus.FAILED, str(caught.value))
+    is_declaration = named in ("CLASHING", "ODD")
+    assert (SERVICE_CHECKS["settings"](settings).status is HealthStatus.FAILED) == is_declaration
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import AsyncExitStack
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -13,6 +13,8 @@ from meetcore.adapters.local_notes import LocalNoteWriter
 from meetcore.adapters.redis import RedisRateCounters
 from meetcore.adapters.settings import SecretStr, Settings, SettingsRefused
 from meetcore.adapters.settings.plugins import RATE_COUNTERS
+from meetcore.composition.adapter_checks import check_adapters
+from meetcore.composition.application import Part
 from meetcore.composition.doctor import SERVICE_CHECKS
 from meetcore.composition.plugins import ServiceParts, names_of, open_named
 from meetcore.composition.providers import open_ai, sends_mails
@@ -29,6 +31,8 @@ AI: dict[str, Any] = {"ai_base_url": "http://127.0.0.1:9/v1"}
 class Scribe(LocalNoteWriter):
     """A writer of another package."""
 
+    closed: ClassVar[list[str]] = []
+
 
 async def check_scribe(context: Context[None]) -> str:
     return f"scribe reads {context.base_url}"
@@ -42,12 +46,23 @@ def open_scribe(_: Context[None]) -> NoteWriter:
     return Scribe()
 
 
+def open_closing(context: Context[None]) -> NoteWriter:
+    context.stack.callback(Scribe.closed.append, "others")
+    return Scribe()
+
+
+def open_worn(_: Context[None]) -> NoteWriter:
+    raise OSError("hunter2")
+
+
 @pytest.fixture(autouse=True)
 def others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A module of adapters of others."""
     module = SimpleNamespace(
         SCRIBE=Plugin(open_scribe, check=check_scribe),
         QUILL=Plugin(open_scribe, check=check_quill),
+        CLOSING=Plugin(open_closing),
+        WORN=Plugin(open_worn),
         open_mailer=lambda _: FakeMailer(),
     )
     monkeypatch.setitem(sys.modules, "others", module)
@@ -116,3 +131,32 @@ def test_the_doctor_runs_the_check_of_a_writer_of_others() -> None:
     assert (found.status, found.message) == (HealthStatus.FAILED, "no ink")
     mail = SERVICE_CHECKS["mail"](Settings(mailer="others:open_mailer"))
     assert mail.message == "others:open_mailer, which has no check"
+
+
+@pytest.mark.parametrize(
+    ("given", "part", "message"),
+    [
+        ({"provider": "zoom"}, None, "MEETCORE_PROVIDER is zoom, which needs MEETCORE_ZOOM_ACCOUNT_ID"),
+        ({"gateway": "stripe"}, None, "MEETCORE_GATEWAY is stripe, which needs MEETCORE_GATEWAY_SECRET"),
+        ({"gateway": "others:open_mailer"}, None, "and it cannot be opened: AttributeError"),
+        ({"rate_counters": "redis"}, Part.API, "MEETCORE_RATE_COUNTERS is redis, which needs"),
+        ({"oidc_issuer": "https://a.example"}, Part.API, "an OpenID provider needs MEETCORE_OIDC_CLIENT_ID"),
+        ({"mailer": "smtp"}, Part.WEBHOOKS, "MEETCORE_MAILER is smtp, which needs MEETCORE_SMTP_URL too"),
+        ({"sender": "others:WORN"}, Part.WEBHOOKS, "MEETCORE_SENDER is others:WORN, and it cannot be opened"),
+        ({"writer": "openai"}, Part.NOTES, "MEETCORE_WRITER is openai, which needs MEETCORE_AI_BASE_URL"),
+        ({"writer": "others:WORN"}, Part.NOTES, "MEETCORE_WRITER is others:WORN, and it cannot be opened"),
+    ],
+)
+def test_a_start_tries_the_adapters_of_its_parts(
+    given: dict[str, Any], part: Part | None, message: str
+) -> None:
+    settings = Settings(**given)
+    with pytest.raises(SettingsRefused, match=message):
+        check_adapters(settings, () if part is None else (part,))
+    if part is not None:
+        check_adapters(settings, set(Part) - {part})
+
+
+def test_adapters_that_were_tried_are_closed() -> None:
+    check_adapters(Settings(writer="others:CLOSING"), tuple(Part))
+    assert Scribe.closed == ["others"]
