@@ -13,11 +13,9 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +33,6 @@ SCHEMAS = (
 KUBERNETES = ("1.28.0", "1.37.0")
 """The versions of Kubernetes by whose schemas the manifests are valid."""
 QUIET = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true", "CI": "true"}
-START_S = 60.0
 MAX_EXPOSURE = 20
 """Of `systemd-analyze security`, from 0 to 100; our services, which reach the network, have 14."""
 
@@ -109,36 +106,15 @@ def mcp() -> Iterator[str]:
 
 @contextmanager
 def service() -> Iterator[tuple[str, str]]:
-    """`meetcore dev` in a directory of its own: its address and a key."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    env = {name: text for name, text in os.environ.items() if not name.startswith("MEETCORE_")}
-    with tempfile.TemporaryDirectory(prefix="meetcore-lint-") as name:
-        directory, log = Path(name), Path(name) / "log"
-        directory.chmod(0o711)  # PostgreSQL runs as another user where root starts it
-        command = [
-            sys.executable,
-            "-m",
-            "meetcore.cli.main",
-            "dev",
-            "--port",
-            str(port),
-            "--data-dir",
-            "data",
-        ]
-        with (
-            log.open("w") as out,
-            subprocess.Popen(command, cwd=directory, stdout=out, stderr=out, env=env) as child,
-        ):
-            try:
-                deadline = time.monotonic() + START_S
-                while "Ctrl-C" not in log.read_text():
-                    if child.poll() is not None or time.monotonic() > deadline:
-                        raise SystemExit(f"lint: meetcore dev did not come up\n{log.read_text()}")
-                    time.sleep(0.1)
-                yield f"http://127.0.0.1:{port}", re.findall(r"demo API key +(\S+)", log.read_text())[0]
-            finally:
-                child.terminate()
+    """A service for tests: its address and a key."""
+    command = [sys.executable, "-m", "meetcore.cli.main", "dev", "--for-tests"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        try:
+            described = json.loads(child.stdout.readline())
+            yield described["base_url"], described["api_key"]
+        finally:
+            child.terminate()
 
 
 def deploy() -> Iterator[str]:

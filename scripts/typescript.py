@@ -7,12 +7,14 @@ a line says so.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 
 import lint
 
@@ -47,7 +49,8 @@ def write_sources() -> None:
     (BUILD / "openapi.json").write_bytes(document)
     text = (PACKAGE / "README.md").read_text("utf-8").replace("@meetcore/client", "../src/index.js")
     for number, block in enumerate(re.findall(r"```ts\n(.*?)```", text, re.DOTALL)):
-        (BUILD / f"example{number}.ts").write_text(block, "utf-8")
+        kind = "test.ts" if "node:test" in block else "ts"
+        (BUILD / f"example{number}.{kind}").write_text(block, "utf-8")
 
 
 def main() -> int:
@@ -60,8 +63,10 @@ def main() -> int:
         if (done := npm(*words)).returncode != 0:
             print(f"typescript: npm {' '.join(words)}\n{done.stdout}{done.stderr}", file=sys.stderr)
             return 1
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # an example starts the program
     with lint.service() as (url, key):
-        done = npm("test", variables={"MEETCORE_BASE_URL": url, "MEETCORE_API_KEY": key})
+        variables = {"MEETCORE_BASE_URL": url, "MEETCORE_API_KEY": key, "PATH": path}
+        done = npm("test", variables=variables)
     print(done.stdout if done.returncode else "\n".join(done.stdout.splitlines()[-9:]))
     return done.returncode
 

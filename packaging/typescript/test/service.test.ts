@@ -1,4 +1,4 @@
-// Against a running service: MEETCORE_BASE_URL and MEETCORE_API_KEY are those of `meetcore dev`.
+// Against a running service: MEETCORE_BASE_URL and MEETCORE_API_KEY are those of `meetcore dev --for-tests`.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 

@@ -11,7 +11,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -72,15 +72,20 @@ class Demo:
         return f"https://{INBOX_HOST}/{self.inbox}"
 
 
-async def keep_demo_account(application: Application, data_dir: Path) -> Demo:
-    """Return the demo account, the same at every start."""
+async def keep_demo_account(
+    application: Application,
+    data_dir: Path,
+    credits: int = DEMO_CREDITS,
+    hosts: Iterable[tuple[str, int]] = DEMO_HOSTS,
+) -> Demo:
+    """Return the demo account, the same at every start, and add hosts with their capacities."""
     file = data_dir / DEMO_FILE
     demo = _read_demo(file) if file.exists() else None
     if demo is not None and await application.ports.queries.find_caller(keys.digest(demo.key)) is not None:
         return demo
-    account_id = await _open_account(application)
+    account_id = await _open_account(application, credits)
     minted = await application.administration.keys.create(account_id, tuple(keys.Scope), name=DEMO_KEY)
-    for provider_user_id, capacity in DEMO_HOSTS:
+    for provider_user_id, capacity in hosts:
         with suppress(Conflict):  # an earlier start got this far
             await application.administration.hosts.add(provider_user_id, capacity)
     demo = Demo(account_id, minted.text, os.urandom(4).hex())
@@ -89,12 +94,12 @@ async def keep_demo_account(application: Application, data_dir: Path) -> Demo:
     return demo
 
 
-async def _open_account(application: Application) -> UUID:
+async def _open_account(application: Application, credits: int) -> UUID:
     """Create the account, or find the one of an earlier start whose file is missing."""
     known = await application.ports.registry.list_accounts(DEMO_EMAIL, 1)
     if known:
         return known[0].id
-    return (await application.administration.create_account(DEMO_EMAIL, "Demo Account", DEMO_CREDITS)).id
+    return (await application.administration.create_account(DEMO_EMAIL, "Demo Account", credits)).id
 
 
 async def is_inbox_registered(application: Application, demo: Demo) -> bool:
@@ -277,17 +282,25 @@ def _access(settings: Settings, data_dir: Path) -> str:
     )
 
 
-async def page_lines(application: Application, base_url: str, demo: Demo) -> list[str]:
-    """Return the addresses of the pages, each with a sign-in; none if their extra is not installed."""
+async def sign_in_links(application: Application, demo: Demo) -> tuple[str, str] | None:
+    """Return links that sign in to dashboard and console; `None` if their extra is not installed."""
     if not has_dashboard():
-        return []
+        return None
     links = application.access.portal_links
     dashboard = await links.for_member(demo.account_id, DEMO_EMAIL, MAX_PORTAL_MINUTES)
     console = await links.for_operator(await keep_demo_operator(application), MAX_PORTAL_MINUTES)
+    return dashboard.url, console.url
+
+
+async def page_lines(application: Application, base_url: str, demo: Demo) -> list[str]:
+    """Return the addresses of the pages, each with a sign-in; none if their extra is not installed."""
+    links = await sign_in_links(application, demo)
+    if links is None:
+        return []
     validity = f"(once, within {MAX_PORTAL_MINUTES} minutes)"
     return [
         f"  dashboard        {base_url}/dashboard",
-        f"  sign in          {dashboard.url} {validity}",
+        f"  sign in          {links[0]} {validity}",
         f"  console          {base_url}/console",
-        f"  sign in          {console.url} {validity}",
+        f"  sign in          {links[1]} {validity}",
     ]

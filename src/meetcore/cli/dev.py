@@ -2,18 +2,19 @@
 
 An embedded Postgres, the API with its worker in the same process, the sandbox provider, a demo
 account with credits, hosts, a key and a past, and an inbox that receives webhooks over TLS. All of it lives
-in one data directory and is there again at the next start.
+in one data directory and is there again at the next start. With `--for-tests` it is removed at the end.
 """
 
 import asyncio
 import base64
 import os
+import shutil
 import signal
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -44,6 +45,7 @@ from meetcore.cli.demo import (
     write_private,
 )
 from meetcore.cli.demo_history import DemoHistory, opened_at
+from meetcore.cli.for_tests import DATABASE, open_account, settings_for_tests, temporary_directory
 from meetcore.cli.output import ExitCode, complain, print_message
 from meetcore.composition.adapter_checks import try_foreign
 from meetcore.composition.application import Application, Part
@@ -56,7 +58,9 @@ from meetcore.ports.webhook_sender import Resolver
 LOOPBACK = "127.0.0.1"
 MAX_PORT = 65_535
 STARTED_POLL_S = 0.02
-DATABASE_LOOK_S = 0.5
+LOOK_S = 0.5
+DEFAULT_PORT = 8000
+DATA_DIR = Path(".meetcore")
 
 
 @frozen
@@ -95,25 +99,57 @@ class _QuietServer(uvicorn.Server):
         yield
 
 
-def dev(*, port: inputs.Whole = 8000, data_dir: Path = Path(".meetcore")) -> None:
+def dev(*, port: inputs.Whole | None = None, data_dir: Path = DATA_DIR, for_tests: bool = False) -> None:
     """Run everything on this machine, with a demo account.
 
     Parameters
     ----------
     port:
-        The port of the API on 127.0.0.1.
+        The port of the API on 127.0.0.1: 8000, or a free one for tests.
     data_dir:
         Where the database, the demo key and the certificates live.
+    for_tests:
+        Serve the tests of a program: print one line of JSON when it is ready, remove all data at the end.
     """
-    inputs.check_counts(1, MAX_PORT, port=port)
-    settings = load_settings()
+    if for_tests and data_dir != DATA_DIR:
+        raise inputs.InputRefused("--for-tests keeps no data: leave out --data-dir")
+    port = (0 if for_tests else DEFAULT_PORT) if port is None else port
+    if port:
+        inputs.check_counts(1, MAX_PORT, port=port)
+    settings = settings_for_tests() if for_tests else load_settings()
     if settings.log_level == "info":
         settings = evolve(settings, log_level="warning")  # request lines would hide the start message
     configure_logs(settings.log_level, "dev")
     try_foreign(settings)
     servers.refuse_taken(LOOPBACK, port, "--port, or make run ARGS='--port NUMBER'")
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    key_file, database = data_dir / "secrets.key", EmbeddedPostgres(data_dir / "postgres")
+    if not for_tests:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (
+        temporary_directory() if for_tests else nullcontext(data_dir) as directory,
+        _bound(port) as listener,
+    ):
+        database = EmbeddedPostgres(directory / "postgres", DATABASE if for_tests else None)
+        try:
+            _serve(settings, listener, directory, database, is_for_tests=for_tests)
+        finally:
+            if for_tests:  # it may be elsewhere
+                shutil.rmtree(database.home, ignore_errors=True)
+
+
+def _bound(port: int) -> socket.socket:
+    """Take a port of loopback, a free one for 0; it listens once the API is up."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((LOOPBACK, port))
+    return listener
+
+
+def _serve(
+    settings: Settings, listener: socket.socket, data_dir: Path, database: EmbeddedPostgres, *,
+    is_for_tests: bool,
+) -> None:  # fmt: skip
+    """Run database and service until a signal ends them; end the program with an `ExitCode` for a fault."""
+    key_file = data_dir / "secrets.key"
     is_new_key = _keep_secrets_key(key_file)
     try:
         _say("starting PostgreSQL")
@@ -122,7 +158,8 @@ def dev(*, port: inputs.Whole = 8000, data_dir: Path = Path(".meetcore")) -> Non
             is_new_database = any(step.number == 1 for step in migrate(url))
             if is_new_key and not is_new_database:
                 _refuse_new_key_for_old_data(key_file, database.home)
-            runner.run_service(_run(_own_settings(settings, url, port, data_dir), port, data_dir, database))
+            own = _own_settings(settings, url, listener.getsockname()[1], data_dir)
+            runner.run_service(_run(own, listener, data_dir, database, is_for_tests=is_for_tests))
             if not database.is_running:
                 complain("postgres", "the database has stopped; start `meetcore dev` again", as_json=False)
                 raise SystemExit(ExitCode.STORE_UNAVAILABLE)
@@ -178,31 +215,48 @@ def _refuse_new_key_for_old_data(file: Path, directory: Path) -> None:
     raise SystemExit(ExitCode.REFUSED)
 
 
-async def _run(settings: Settings, port: int, data_dir: Path, database: EmbeddedPostgres) -> None:
+async def _run(
+    settings: Settings, listener: socket.socket, data_dir: Path, database: EmbeddedPostgres, *,
+    is_for_tests: bool,
+) -> None:  # fmt: skip
+    parent = os.getppid() if is_for_tests else None
     async with _inbox(settings, data_dir) as (network, routes):
-        is_new = not (data_dir / DEMO_FILE).exists()
-        async with open_application(settings, network, [Part.NOTES] if is_new else ()) as application:
-            _say("writing six weeks of a demo account" if is_new else "looking after the demo account")
-            demo = await _keep_demo_account(application, data_dir, is_new=is_new)
-            is_registered = await is_inbox_registered(application, demo)
-            lines = await page_lines(application, settings.base_url, demo)
+        own_url = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
+        if is_for_tests:
+            up = await open_account(settings, network, data_dir)
+        else:
+            up = await _prepare_demo(settings, network, data_dir, database, own_url)
         service = Service(settings, network, lambda _: routes)
-        config = uvicorn.Config(service, host=LOOPBACK, port=port, **servers.SERVER_OPTIONS)
-        server = _Server(config)
+        server = _Server(uvicorn.Config(service, **servers.SERVER_OPTIONS))
         _say("starting the API and its worker")
-        serving = asyncio.create_task(server.serve())
+        serving = asyncio.create_task(server.serve([listener]))
         while not server.started and not serving.done():  # noqa: ASYNC110  (the server has no event for it)
             await asyncio.sleep(STARTED_POLL_S)
         if server.started:
-            if is_new:
-                _say("holding a first meeting")
-                await _hold_demo_meeting(f"http://{LOOPBACK}:{port}", demo)
-            print_message(
-                start_message(settings, demo, data_dir, database, lines, is_registered=is_registered)
-            )
-        watching = asyncio.create_task(_end_without(database, server))
+            print_message(await up())
+        watching = asyncio.create_task(_end_without(database, server, parent))
         await serving
         watching.cancel()
+
+
+async def _prepare_demo(
+    settings: Settings, network: Network, data_dir: Path, database: EmbeddedPostgres, own_url: str
+) -> Callable[[], Awaitable[str]]:
+    """Bring the demo account up to date; return what to do once the service is up, which gives a message."""
+    is_new = not (data_dir / DEMO_FILE).exists()
+    async with open_application(settings, network, [Part.NOTES] if is_new else ()) as application:
+        _say("writing six weeks of a demo account" if is_new else "looking after the demo account")
+        demo = await _keep_demo_account(application, data_dir, is_new=is_new)
+        is_registered = await is_inbox_registered(application, demo)
+        lines = await page_lines(application, settings.base_url, demo)
+
+    async def start() -> str:
+        if is_new:
+            _say("holding a first meeting")
+            await _hold_demo_meeting(own_url, demo)
+        return start_message(settings, demo, data_dir, database, lines, is_registered=is_registered)
+
+    return start
 
 
 async def _keep_demo_account(application: Application, data_dir: Path, *, is_new: bool) -> Demo:
@@ -222,10 +276,10 @@ async def _hold_demo_meeting(url: str, demo: Demo) -> None:
         await hold_demo_meeting(url, demo.key, f"{demo.inbox_url}/notes", datetime.now(WIB))
 
 
-async def _end_without(database: EmbeddedPostgres, server: uvicorn.Server) -> None:
-    """Stop the servers when the database has died: it is not restarted."""
-    while database.is_running:  # noqa: ASYNC110  (a process has no event for its end)
-        await asyncio.sleep(DATABASE_LOOK_S)
+async def _end_without(database: EmbeddedPostgres, server: uvicorn.Server, parent: int | None) -> None:
+    """Stop the servers when the database has died, which is not restarted, or a given parent has ended."""
+    while database.is_running and parent in (None, os.getppid()):  # noqa: ASYNC110  (neither has an event)
+        await asyncio.sleep(LOOK_S)
     server.should_exit = True
 
 

@@ -167,10 +167,11 @@ class EmbeddedPostgres:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700)
         os.chown(draft, uid, self._user.pw_gid)
+        syncing = () if self._settings["fsync"] == "on" else ("--no-sync",)
         made = self._popen(
             lock, programs / "initdb", "--pgdata", draft, "--username", "meetcore", "--encoding", "UTF8",
             "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8", "--locale", "C", "--auth", "peer",
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            *syncing, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         output = made.communicate()[0].decode("utf-8", "replace")
         if made.returncode != 0:
