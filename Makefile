@@ -88,8 +88,8 @@ static: $(VENV)/.dev.stamp ## mypy (strict), import-linter (imports run one way)
 
 # Not part of `check`, which needs Python alone: these linters are of npm and Debian, and left out where they are not there.
 .PHONY: linters
-linters: $(VENV)/.dev.stamp ## linters of others for the OpenAPI document, the agent interface and deploy/; ARGS=api to choose
-	@$(PY) scripts/lint.py $(or $(ARGS),api mcp deploy)
+linters: $(VENV)/.dev.stamp ## linters of others for the OpenAPI document, the agent interface, deploy/ and types; ARGS=api to choose
+	@$(PY) scripts/lint.py $(or $(ARGS),api mcp deploy types)
 
 # Not part of `check` either: it needs Node.js and packages of npm, and says so where they are not there.
 .PHONY: typescript

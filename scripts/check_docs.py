@@ -1,4 +1,4 @@
-"""The parts of docs/ generated from the code: tables and drawings.
+"""The parts of docs/ generated from the code: tables, drawings, and parts of the examples.
 
 Without arguments it writes them between their markers; with `--check` it writes nothing and exits 1
 where a page is stale. The text around the markers is written by hand.
@@ -6,9 +6,11 @@ where a page is stale. The text around the markers is written by hand.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
@@ -200,6 +202,7 @@ def wanted_pages() -> dict[str, str]:
             "events": event_table(), "payload": payload_block(), "retries": retry_sentence(),
         },
         "docs/errors.md": {"errors": error_table()},
+        "docs/embedding.md": shown_parts("docs/embedding.md"),
         "docs/settings.md": {"settings": settings_table()},
         "docs/observability.md": {
             "metrics of processes": metric_table([*PROCESS_METRICS, BUILD, UP]),
@@ -228,6 +231,37 @@ def placed(text: str, name: str, part: str) -> str:
     if found is None:
         raise SystemExit(f"the markers of {name} are missing")
     return text[: found.start()] + begin + "\n" + part + "\n" + end + text[found.end() :]
+
+
+def shown_parts(page: str) -> dict[str, str]:
+    """Return the definitions of example files that a page shows, by its markers: the file and the names."""
+    text = (ROOT / page).read_text("utf-8")
+    shown = re.findall(r"<!-- generated: ((examples/\S+) (.+)) -->", text)
+    return {name: source_block(ROOT / file, names.split()) for name, file, names in shown}
+
+
+def source_block(file: Path, names: Iterable[str]) -> str:
+    """Return the source of definitions, such as `Shop.buy`, as a block of Python."""
+    source = file.read_text("utf-8")
+    return "```python\n" + "\n\n\n".join(definition(source, name) for name in names) + "\n```"
+
+
+def definition(source: str, name: str) -> str:
+    """Return the lines of a class, a function or a variable."""
+    found: ast.AST = ast.parse(source)
+    for part in name.split("."):
+        nodes = [each for each in ast.iter_child_nodes(found) if part in _names_of(each)]
+        if not nodes:
+            raise SystemExit(f"there is no {name} in the example")
+        found = nodes[0]
+    assert isinstance(found, ast.stmt)
+    first = min([found.lineno, *(each.lineno for each in getattr(found, "decorator_list", []))])
+    return textwrap.dedent("\n".join(source.splitlines()[first - 1 : found.end_lineno]))
+
+
+def _names_of(node: ast.AST) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return [getattr(node, "name", ""), *(getattr(each, "id", "") for each in targets)]
 
 
 def error_table() -> str:

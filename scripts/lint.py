@@ -1,10 +1,11 @@
-"""Linters of others, each where this machine has it: `python scripts/lint.py api|mcp|deploy`.
+"""Linters of others, each where this machine has it: `python scripts/lint.py api|mcp|deploy|types`.
 
 `api` validates the OpenAPI document and puts it under the style linter Redocly; `mcp` puts the tools of a
 running service under the MCP Inspector's command line. Both programs are of npm, in one version each: where
 npm, a network or a Node.js that is new enough is missing, a line says so. `deploy` gives the files of deploy/
 to hadolint, haproxy and systemd-analyze, and validates those of Kubernetes, as kustomize builds them, by the
-schemas of a package of PyPI.
+schemas of a package of PyPI. `types` gives the examples for embedders to pyright in strict mode, whose
+package fetches the program from npm.
 """
 
 from __future__ import annotations
@@ -195,6 +196,15 @@ def unit_copy(unit: Path, directory: Path) -> Path:
     return copy
 
 
+def types() -> Iterator[str]:
+    """Problems of the types that embedders use; `[tool.pyright]` says which files are read."""
+    pyright = (sys.executable, "-m", "pyright")
+    if run(*pyright, "--version").returncode == 0:
+        yield from complaints(*pyright, variables={"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"})
+    else:
+        print("lint: pyright is left out: it cannot be had here", file=sys.stderr)
+
+
 def complaints(*command: object, variables: Mapping[str, str] = {}, always: bool = False) -> Iterator[str]:
     """What a program prints where it fails, or always."""
     done = run(*command, variables=variables)
@@ -204,7 +214,8 @@ def complaints(*command: object, variables: Mapping[str, str] = {}, always: bool
 
 def main(names: Sequence[str]) -> int:
     """Print every problem; 1 where there is one."""
-    problems = [each for name in names for each in {"api": api, "mcp": mcp, "deploy": deploy}[name]()]
+    linters = {"api": api, "mcp": mcp, "deploy": deploy, "types": types}
+    problems = [each for name in names for each in linters[name]()]
     for problem in problems:
         print(f"lint: {problem}", file=sys.stderr)
     return 1 if problems else 0

@@ -19,6 +19,8 @@ from meetcore.cli.main import FOR_CUSTOMERS, program
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHARED = "<!-- the Python blocks of this page share one namespace -->"
+# Parts of the examples, which have tests of their own.
+SHOWN = re.compile(r"^<!-- generated: (examples/.*) -->$.*?^<!-- end of \1 -->$", re.DOTALL | re.MULTILINE)
 SERVED = re.compile(
     r"^<!-- the Python blocks of this page speak to a service: (?P<runner>\S+) runs them -->$", re.MULTILINE
 )
@@ -52,9 +54,9 @@ def runner_of(page: Path) -> str:
 def python_blocks(*, runner: str = "") -> Iterator[Block]:
     """Those that run by themselves, or those that speak to a service and are run by other tests."""
     for page in PAGES:
-        text = page.read_text("utf-8")
         if runner_of(page) != runner:
             continue
+        text = SHOWN.sub(lambda shown: "\n" * shown[0].count("\n"), page.read_text("utf-8"))
         found = [
             (text[: fence.start("text")].count("\n"), fence["text"])
             for fence in FENCE.finditer(text)

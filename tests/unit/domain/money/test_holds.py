@@ -460,6 +460,8 @@ def test_work_of_a_callers_own_kind_is_held_settled_and_given_back() -> None:
     assert (charged.kind, charged.source, charged.destination) == (ShopKind.ORDER, "customer", "order")
     with pytest.raises(ValueError, match=r"^only a meeting's charge is refunded$"):
         refund(settled.posting.funds, settled.usage, charged, UUID(int=5), MIDNIGHT)
+    with pytest.raises(ValueError, match=r"^'topup' does not give 'order' back$"):
+        refund(settled.posting.funds, settled.usage, charged, UUID(int=5), MIDNIGHT, kind=TransferKind.TOPUP)
     back = refund(settled.posting.funds, settled.usage, charged, UUID(int=5), MIDNIGHT, kind=ShopKind.RETURN)
     assert back.posting.entry is not None
     returned = back.posting.entry.transfer

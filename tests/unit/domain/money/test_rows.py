@@ -68,6 +68,13 @@ def test_entries_of_kinds_of_a_callers_own_come_back_and_are_proven() -> None:
     assert first_broken(ACCOUNT, found, {KEY.id: KEY.secret}) is None
 
 
+@pytest.mark.usefixtures("far_from_utc")
+def test_an_instant_of_another_zone_is_in_utc_on_a_machine_far_from_it() -> None:
+    entry = shop_entries()[0]
+    row = to_row(evolve(entry, at=entry.at.astimezone(timezone(timedelta(hours=7)))))
+    assert row["at"].isoformat() == "2026-12-01T02:00:00.000007+00:00"
+
+
 def test_a_row_has_one_plain_value_for_each_column() -> None:
     row = to_row(shop_entries()[2])
     assert row.keys() == EntryRow.__annotations__.keys()

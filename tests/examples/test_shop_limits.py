@@ -1,4 +1,4 @@
-"""The rate window in another ASGI application, over real HTTP and with a clock that stands still."""
+"""The limits of a shop's API, over real HTTP and with a clock that stands still."""
 
 from __future__ import annotations
 
@@ -6,19 +6,29 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from sqlalchemy import Engine, func, select
 
-from examples.asgi_rate_limit.app import app as shipped
-from examples.asgi_rate_limit.app import greet
-from examples.asgi_rate_limit.middleware import DictCounter, RateLimit, Receive, Scope, Send, client_address
+from examples.shop.limits import (
+    Counters,
+    RateLimit,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    client_address,
+    greet,
+    hits,
+    make_app,
+)
 from tests.client import clients
 
 NOON = datetime(2026, 12, 1, 12, 0, 0, tzinfo=UTC)
+LIMITS = {Request.BROWSE: 5, Request.ORDER: 2}
 
 
 class HandClock:
@@ -32,13 +42,13 @@ class HandClock:
 
 
 class Hello:
-    """The application, which counts how often it is reached."""
+    """The application, which counts the requests that reach it."""
 
     def __init__(self) -> None:
         self.reached = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.reached += 1
+        self.reached += scope["type"] == "http"
         await greet(scope, receive, send)
 
 
@@ -48,19 +58,19 @@ def by_authorization(scope: Scope) -> str:
 
 
 @asynccontextmanager
-async def served(app: Any, lifespan: Literal["auto", "off"] = "off") -> AsyncIterator[httpx.AsyncClient]:
+async def served(app: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the application behind uvicorn."""
     async with (
-        clients.served(app, lifespan=lifespan) as base_url,
+        clients.served(app, lifespan="auto") as base_url,
         httpx.AsyncClient(base_url=base_url, trust_env=False, timeout=10) as client,
     ):
         yield client
 
 
-async def test_the_sixth_request_of_a_minute_is_refused_and_the_next_minute_starts_anew() -> None:
+async def test_one_request_too_many_is_refused_and_the_next_minute_starts_anew(engine: Engine) -> None:
     clock, inner = HandClock(), Hello()
     clock.now = NOON.replace(second=59, microsecond=900_000)
-    async with served(RateLimit(inner, limit=5, clock=clock)) as client:
+    async with served(RateLimit(inner, Counters(engine), LIMITS, clock=clock)) as client:
         allowed = [await client.get("/") for _ in range(5)]
         assert [(answer.status_code, answer.text) for answer in allowed] == [(200, "hello")] * 5
         assert [answer.headers["X-Quota-Left"] for answer in allowed] == ["4", "3", "2", "1", "0"]
@@ -79,34 +89,40 @@ async def test_the_sixth_request_of_a_minute_is_refused_and_the_next_minute_star
         assert "Retry-After" not in fresh.headers
 
 
-async def test_callers_do_not_share_a_window() -> None:
-    async with served(RateLimit(greet, 1, caller_of=by_authorization, clock=HandClock())) as client:
-        answers = [
-            await client.get("/", headers={"Authorization": who}) for who in ("alice", "bob", "alice", "bob")
+async def test_neither_callers_nor_classes_share_a_window(engine: Engine) -> None:
+    limit = RateLimit(greet, Counters(engine), LIMITS, caller_of=by_authorization, clock=HandClock())
+    async with served(limit) as client:
+        ordered = [
+            await client.post("/", headers={"Authorization": who})
+            for who in ("alice", "bob")
+            for _ in range(3)
         ]
-    assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
+        browsed = await client.get("/", headers={"Authorization": "alice"})
+    assert [answer.status_code for answer in ordered] == [200, 200, 429] * 2
+    assert (browsed.status_code, browsed.headers["X-Quota-Left"]) == (200, "4")
 
 
-async def test_requests_at_once_are_admitted_up_to_the_limit_exactly() -> None:
-    inner = Hello()
-    async with served(RateLimit(inner, limit=7, clock=HandClock())) as client:
+async def test_requests_at_once_are_admitted_up_to_the_limit_exactly(engine: Engine) -> None:
+    limit = RateLimit(Hello(), Counters(engine), {**LIMITS, Request.BROWSE: 7}, clock=HandClock())
+    async with served(limit) as client:
         answers = await asyncio.gather(*(client.get("/") for _ in range(30)))
     assert sorted(answer.status_code for answer in answers) == [200] * 7 + [429] * 23
-    assert inner.reached == 7
 
 
-async def test_the_program_as_it_ships_answers_and_counts_by_address() -> None:
-    async with served(shipped, lifespan="auto") as client:
-        answer = await client.get("/")
-    assert (answer.status_code, answer.headers["X-Quota"]) == (200, "5")
+async def test_the_program_as_it_ships_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    limit = make_app()
+    async with served(limit) as client:
+        answers = [await client.post("/") for _ in range(4)]
+    limit.counters.engine.dispose()
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
 
 
-async def test_non_http_requests_pass_uncounted() -> None:
-    counter = DictCounter()
-    passing = RateLimit(greet, limit=1, counter=counter)
+async def test_non_http_requests_pass_uncounted(engine: Engine) -> None:
+    passing = RateLimit(greet, Counters(engine), LIMITS)
     with pytest.raises(NotImplementedError, match="websocket"):
         await passing({"type": "websocket"}, _nothing, _nowhere)
-    assert await counter.hit("", 0) == 1
+    assert Counters(engine).hit("", Request.BROWSE, 0) == 1
 
 
 async def _nothing() -> dict[str, Any]:
@@ -122,13 +138,10 @@ def test_a_caller_is_identified_by_its_peer_address(scope: dict[str, Any], addre
     assert client_address(scope) == address
 
 
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([0, 60])), max_size=40))
-async def test_the_dict_counts_each_caller_and_window_apart(hits: list[tuple[str, int]]) -> None:
-    counter = DictCounter()
-    for place, (caller, window) in enumerate(hits):
-        assert await counter.hit(caller, window) == hits[: place + 1].count((caller, window))
-
-
-async def test_the_dict_drops_windows_that_are_over() -> None:
-    counter = DictCounter()
-    assert [await counter.hit("a", window) for window in (0, 0, 60, 120, 0)] == [1, 2, 1, 1, 1]
+def test_windows_that_are_over_are_dropped(engine: Engine) -> None:
+    counters = Counters(engine)
+    counts = [counters.hit("a", Request.BROWSE, window) for window in (0, 0, 60, 60, 120)]
+    assert counts == [1, 2, 1, 2, 1]
+    with engine.begin() as connection:
+        kept = connection.execute(select(func.min(hits.c.window_start))).scalar_one()
+    assert kept == 60

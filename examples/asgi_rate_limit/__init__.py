@@ -1,1 +1,0 @@
-"""The rate window as middleware of any ASGI application."""

@@ -1,1 +1,0 @@
-"""A Django app: accounts that hold prepaid credits, and the history of each."""

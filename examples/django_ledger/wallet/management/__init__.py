@@ -1,1 +1,0 @@
-"""What Django looks for."""

@@ -1,1 +1,0 @@
-"""The steps to the tables."""

@@ -1,0 +1,1 @@
+"""The rules of meetcore in a shop of one's own, on tables of SQLAlchemy: credits, webhooks, limits."""
