@@ -118,6 +118,13 @@ def _log_takeover(expired: ExpiredLease) -> None:
     )
 
 
+def _log_left_meeting(expired: ExpiredLease, cause: Exception) -> None:
+    log.warning(
+        "meeting left in progress", account_id=str(expired.account_id), meeting_id=str(expired.meeting_id),
+        fault=type(cause).__name__, cause=str(cause),
+    )  # fmt: skip
+
+
 def _log_expired_delivery(claimed: Claimed) -> None:
     log.info(
         "expired lease taken over", account_id=str(claimed.account_id), delivery_id=str(claimed.delivery_id),
@@ -241,6 +248,7 @@ def _log_failed_batch(batch: FailedBatch) -> None:
 
 LOGGED = Reports(
     expired_lease=_log_takeover,
+    left_meeting=_log_left_meeting,
     expired_delivery=_log_expired_delivery,
     expired_recording=_log_expired_recording,
     expired_note=_log_expired_note,

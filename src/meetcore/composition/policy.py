@@ -133,6 +133,7 @@ class Reports:
     """Callbacks for events that an operator may have to examine."""
 
     expired_lease: Callable[[ExpiredLease], object] = _ignore
+    left_meeting: Callable[[ExpiredLease, Exception], object] = _ignore
     expired_delivery: Callable[[Claimed], object] = _ignore
     expired_recording: Callable[[RecordingTask], object] = _ignore
     expired_note: Callable[[NoteTask], object] = _ignore

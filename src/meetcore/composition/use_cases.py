@@ -116,7 +116,8 @@ def build_meetings(app: Application) -> Meetings:
         cancellation,
         ReconcileMeetings(
             store, provider, provisioner, cancellation, notifier, runtime, lease_s,
-            on_takeover=reports.expired_lease, orphan_window_s=policy.orphan_window_s,
+            on_takeover=reports.expired_lease, on_left=reports.left_meeting,
+            orphan_window_s=policy.orphan_window_s,
         ),
         RemoveOrphans(store, provider, runtime, policy.orphan_window_s, reports.orphan),
         EndDueMeetings(

@@ -8,12 +8,14 @@ import structlog
 from attrs import evolve
 from structlog.testing import capture_logs
 
+from meetcore.adapters.sandbox import SandboxCall, SandboxFault
 from meetcore.adapters.worker import scheduler
 from meetcore.adapters.worker.note_worker import NoteWorker
 from meetcore.composition import observability
 from meetcore.composition.application import build
 from meetcore.composition.observability import LOGGED
 from meetcore.composition.policy import Policy
+from meetcore.domain.errors import UpstreamError
 from meetcore.domain.mails.contents import SignInLink
 from meetcore.domain.mails.mails import Recipient
 from meetcore.domain.mails.views import OutgoingMail
@@ -199,6 +201,35 @@ async def test_an_expired_lease_that_is_taken_over_is_one_line(is_swept: bool) -
     with capture_logs() as lines:
         await reconcile.sweep()
     assert lines == []
+
+
+@pytest.mark.parametrize("fault", [SandboxFault.REFUSE, SandboxFault.LOST])
+@pytest.mark.parametrize("call", [SandboxCall.FIND, SandboxCall.REMOVE])
+async def test_why_a_meeting_stays_in_progress_is_one_line_for_each_attempt(
+    call: SandboxCall, fault: SandboxFault
+) -> None:
+    harness = await ApplicationHarness().start()
+    if call is SandboxCall.FIND:
+        harness.faults.plan(SandboxCall.CREATE, SandboxFault.LOST)
+        with pytest.raises(UpstreamError):
+            await harness.make("k")
+        [meeting] = harness.meetings()
+    else:
+        meeting = await harness.with_meeting()
+        harness.faults.plan(call, SandboxFault.LOST)
+        with pytest.raises(UpstreamError):
+            await harness.call_off(meeting.id)
+    reconcile = evolve(harness.reconcile(), on_left=LOGGED.left_meeting)
+    for _ in range(2):
+        harness.faults.plan(call, fault)
+        harness.expire_leases()
+        with capture_logs() as lines:
+            assert await reconcile.sweep() == 0
+        [line] = lines
+        assert (line["event"], line["meeting_id"]) == ("meeting left in progress", str(meeting.id))
+        assert line["account_id"] == str(meeting.account_id)
+        assert line["fault"] == ("ProviderRefused" if fault is SandboxFault.REFUSE else "ProviderUnknown")
+        assert line["cause"].startswith("sandbox: ")
 
 
 async def test_a_note_of_a_worker_that_died_is_one_line() -> None:

@@ -22,7 +22,7 @@ from meetcore.usecases.meetings.cancellation import Cancellation
 from meetcore.usecases.runtime import Runtime, gather_all
 
 
-def _ignore(_: views.ExpiredLease) -> None:
+def _ignore(*_: object) -> None:
     return None
 
 
@@ -34,7 +34,8 @@ LEFT = "left"
 class ReconcileMeetings:
     """Takes over meetings in progress, `at_once` at a time; `lease_s` exceeds the provider's time limit.
 
-    `on_takeover` is called with each meeting whose lease expired and is this process's now.
+    `on_takeover` is called with each meeting whose lease expired and is this process's now, `on_left` with
+    each that stays in progress and why.
     `orphan_window_s` is `next_look_s`'s window.
     """
 
@@ -47,6 +48,7 @@ class ReconcileMeetings:
     lease_s: float = 20.0
     at_once: int = 16
     on_takeover: Callable[[views.ExpiredLease], object] = _ignore
+    on_left: Callable[[views.ExpiredLease, Exception], object] = _ignore
     orphan_window_s: float = provider_events.DEFAULT_WINDOW_S
 
     async def sweep(self, limit: int = 1000) -> int:
@@ -90,8 +92,9 @@ class ReconcileMeetings:
                 outcome = await self._finish_or_undo(view, expired.token)
             else:
                 outcome = await self._cancel(view, expired.token)
-        except (video_provider.ProviderRefused, video_provider.ProviderUnknown):
+        except (video_provider.ProviderRefused, video_provider.ProviderUnknown) as error:
             outcome = LEFT
+            self.on_left(expired, error)
         finally:
             self.runtime.metrics.count(observability.RECONCILED, outcome)
         return outcome != LEFT
