@@ -56,7 +56,7 @@ class DocsPages:
     """The pages under `/docs`, and `/`, which redirects there unless the dashboard has a page at it.
 
     `document` gives the OpenAPI document of today. `contact` is an e-mail or `https://` address for questions, or
-    empty. With a dashboard, each operation links to the page on which it can be tried.
+    empty. With a dashboard, each page links to it, and each operation to the page on which it can be tried.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class DocsPages:
         self._document = document
         self._base_url = base_url
         self._contact = contact
+        self._has_dashboard = has_dashboard
         self._try_it = "../../dashboard/playground/{}" if has_dashboard else ""
         self._of_document = lru_cache(maxsize=1)(self._read)
         self._rendered = lru_cache(maxsize=128)(_render)
@@ -122,6 +123,8 @@ class DocsPages:
         up = {1: "docs/", 2: ""}.get(path.count("/"), "../")
         links = {f"{up}../docs" if up != "docs/" else "docs": "API reference"}
         links |= {f"{up}{name}": text for name, text in {**PAGES, "errors": "Errors"}.items()}
+        if self._has_dashboard:
+            links["dashboard" if up == "docs/" else f"{up}../dashboard"] = "Dashboard"
         html = _LAYOUT.format(
             title=escape(title), style=_STYLE, links=_links(links, title), body=self._rendered(markdown, is_text),
             contact=_contact_link(self._contact),
