@@ -85,7 +85,7 @@ ABOUT = {
     "mailer": "the adapter that takes mails; empty is `smtp` with `MEETCORE_SMTP_URL`, else no mail is sent",
     "smtp_url": "the mail server; without one no mail is sent. TLS to any host but this machine: `smtps://` "
     "from the beginning, `smtp://` by STARTTLS",
-    "mail_from": "the sender of mails",
+    "mail_from": "the sender of mails, which call the service by its name, else the seller's or the host",
     "four_eyes_above": "credits that an operator moves alone in the console; more, in one amount or in a "
     "day by one operator or for one account, are proposed, and another operator approves them; 0 lets "
     "one move any",

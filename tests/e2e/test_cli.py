@@ -127,8 +127,9 @@ def test_an_operator_lists_accounts_and_suspends_one(site: Site) -> None:
     assert (shown["status"], shown["balance"], shown["suspended_at"]) == ("active", 30, None)
     assert site.cli("account", "list", "--email", shown["email"].upper())["data"] == [shown]
     assert site.cli("account", "list", "--limit", 1)["data"] == [shown]
-    done = run(site, "account", "suspend", account_id, "--json")
-    assert done.json["status"] == "suspended"
+    refused(run(site, "account", "suspend", account_id, "--reason", " "), 2, "a reason is 1 to 200")
+    done = run(site, "account", "suspend", account_id, "--reason", "Unpaid bills", "--json")
+    assert (done.json["status"], done.json["suspension_reason"]) == ("suspended", "Unpaid bills")
     [line] = [json.loads(each) for each in done.err.splitlines()]
     assert (line["event"], line["action"], line["id"]) == ("operator action", "account suspend", account_id)
     assert line["operator"]

@@ -172,14 +172,16 @@ async def test_a_session_shows_how_long_it_lasted(customer: Customer, visitors: 
     meeting = await customer.make_meeting()
     browser, path = await visitors.member(customer.account_id), f"/dashboard/meetings/{meeting['id']}"
     await press(customer, meeting, "start")
-    assert re.search(r"<dt>Held</dt><dd>[^<]+WIB . now</dd>", (await browser.get(path)).text)
+    assert re.search(r"<dt>Took place</dt><dd>[^<]+WIB . now</dd>", (await browser.get(path)).text)
     await press(customer, meeting, "leave")
     await customer.query(
         "UPDATE meeting_sessions SET ended_at = started_at + interval '47 seconds' WHERE meeting_id = %s "
         "RETURNING 1",
         UUID(meeting["id"]),
     )
-    assert re.search(r"<dt>Held</dt><dd>[^<]+WIB . [^<]+WIB \(0:47\)</dd>", (await browser.get(path)).text)
+    assert re.search(
+        r"<dt>Took place</dt><dd>[^<]+WIB . [^<]+WIB \(0:47\)</dd>", (await browser.get(path)).text
+    )
 
 
 async def test_an_unknown_address_has_a_page_that_leads_back(customer: Customer, visitors: Visitors) -> None:
@@ -368,21 +370,20 @@ async def test_a_list_has_what_a_meeting_cost_less_its_refund(customer: Customer
 async def test_an_empty_list_says_what_comes_there_and_a_search_what_to_try(
     harness: ApiHarness, visitors: Visitors
 ) -> None:
-    new = await harness.customer(credits=0)
-    hook = (await new.make_webhook())["id"]
-    await new.query("DELETE FROM deliveries WHERE account_id = %s RETURNING id", new.account_id)
-    browser = await visitors.member(new.account_id)
-    for path, text in {
-        "/meetings": "No meeting is planned.",
-        "/requests?key=": "No requests yet.",
-        "/ledger?from=&to=": "No entries yet.",
-        f"/webhooks/{hook}?done=webhook_registered": "Nothing has been delivered yet.",
-    }.items():
+    new, calling = await harness.customer(credits=0), await harness.customer()
+    hook = (await calling.make_webhook())["id"]
+    quiet, other = [await visitors.member(each.account_id) for each in (new, calling)]
+    for browser, path, text in (
+        (other, f"/webhooks/{hook}?done=webhook_registered", "Nothing has been delivered yet."),
+        (quiet, "/requests?key=", "No requests yet."),
+        (quiet, "/ledger?from=&to=", "No entries yet."),
+        (quiet, "/meetings", "No meeting is planned."),
+    ):
         page = (await browser.get(f"/dashboard{path}")).text
         assert_contains(page, text, absent=["Try other days or filters."])
         searched = f"/dashboard{path.partition('?')[0]}?from=2026-01-01&day=2026-01-01&status=failed"
         assert_contains((await browser.get(searched)).text, "Try other days or filters.", absent=[text])
-    page = (await browser.get("/dashboard/meetings")).text
+    page = (await quiet.get("/dashboard/meetings")).text
     assert 'No meeting is planned. <a href="/dashboard/meetings/new">Create a meeting</a>' in page
     assert "No meeting is over yet." in page
 

@@ -13,7 +13,7 @@ from meetcore.cli import runner
 from meetcore.cli.inputs import InputRefused, Json, Whole, check_counts, check_texts, read_id
 from meetcore.cli.output import Record, print_message, show
 from meetcore.composition.application import Application
-from meetcore.domain.money.ledger import MAX_CREDITS
+from meetcore.domain.money.ledger import MAX_CREDITS, check_reason
 from meetcore.domain.requests import accounts, views
 
 DEFAULT_LIMIT = 1_000
@@ -109,7 +109,7 @@ def _record(account: views.StoredAccount) -> Record:
         "status": accounts.status_of(account.suspended_at).value,
         **runner.record_of(account, "balance", "held"),
         "credit_low": account.low_threshold,
-        **runner.record_of(account, "created_at", "suspended_at"),
+        **runner.record_of(account, "created_at", "suspended_at", "suspension_reason"),
     }
 
 
@@ -117,11 +117,27 @@ async def _find(application: Application, account_id: UUID) -> views.StoredAccou
     return await application.administration.registry.find_account(account_id)
 
 
-runner.add_change(
-    account, "account suspend",
-    "Refuse an account's keys from their next request on. What was begun goes on.", "the account",
-    lambda app, id_: app.administration.suspend_account(id_), _record, find=_find,
-)  # fmt: skip
+@account.command(name="suspend")
+def suspend_account(id: str, /, *, reason: str | None = None, json: Json = False) -> None:
+    """Refuse an account's keys from their next request on. What was begun goes on.
+
+    Parameters
+    ----------
+    id:
+        The account.
+    reason:
+        What its members read; its owners get it by e-mail, too.
+    """
+    account_id = read_id(id, "the account")
+    runner.show_change(
+        "account suspend",
+        lambda app: app.administration.suspend_account(account_id, reason and check_reason(reason)),
+        _record,
+        before=lambda app: _find(app, account_id),
+        as_json=json,
+    )
+
+
 runner.add_change(
     account, "account resume", "Let the keys of a suspended account in again.",
     "the account", lambda app, id_: app.administration.resume_account(id_), _record, find=_find,

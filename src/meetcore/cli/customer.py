@@ -34,7 +34,7 @@ OVERLAP: Final = timedelta(minutes=1)
 MAX_PAGE: Final = "100"
 
 Event = dict[str, Any]
-Repeated = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")]
+Repeated = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="", show_default=False)]
 
 events = App(name="events", help="The events of the account, as webhooks are sent them.")
 

@@ -193,6 +193,7 @@ def _own_settings(settings: Settings, url: str, port: int, data_dir: Path) -> Se
         broker_url=SecretStr(""),  # the worker is in this process
         webhook_allowed_networks=networks,
         ca_file=settings.ca_file or str(cert_file),
+        mail_from=settings.mail_from or "meetcore <meetcore@example.com>",
     )
 
 

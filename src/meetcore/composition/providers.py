@@ -17,6 +17,7 @@ import structlog
 
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.settings.plugins import MAILERS, PROVIDERS, TRANSCRIBERS, WRITERS
+from meetcore.adapters.settings.tiers import read_packages
 from meetcore.composition.application import MailPorts
 from meetcore.composition.configuration import INSTALL_NOTES, ROOM_PURPOSES, room_secret
 from meetcore.composition.plugins import (
@@ -296,6 +297,15 @@ def sends_mails(settings: Settings, mailer: Mailer | None = None) -> bool:
     return is_on
 
 
+def name_in_mails(settings: Settings) -> str:
+    """Return what mails call the service: the name of their sender, else the seller's, else its host."""
+    from meetcore.domain.mails.mails import parse_sender
+
+    sender = parse_sender(settings.mail_from).name if settings.mail_from else ""
+    seller = read_packages(settings.tiers_file).seller
+    return sender or seller.name or urlsplit(settings.base_url).hostname or ""
+
+
 def mail_ports(parts: ServiceParts, stack: AsyncExitStack, mailer: Mailer | None = None) -> MailPorts | None:
     """Return the ports for mails, if `sends_mails`. A `mailer` takes them instead of the named one."""
     settings = parts.settings
@@ -303,7 +313,8 @@ def mail_ports(parts: ServiceParts, stack: AsyncExitStack, mailer: Mailer | None
         return None
     from meetcore.adapters.mail_texts import TemplateMailTexts
 
-    texts = TemplateMailTexts(urlsplit(settings.base_url).netloc)
+    address = " ".join(read_packages(settings.tiers_file).seller.address.split())
+    texts = TemplateMailTexts(name_in_mails(settings), address)
     return MailPorts(mailer or open_named(MAILERS, settings.mailer_name, parts, stack), texts)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +14,14 @@ from meetcore.adapters.settings import SecretStr, Settings, SettingsRefused
 from meetcore.adapters.smtp import SmtpMailer
 from meetcore.composition.application import MailPorts
 from meetcore.composition.plugins import ServiceParts
-from meetcore.composition.providers import mail_ports, sends_mails
+from meetcore.composition.providers import mail_ports, name_in_mails, sends_mails
+from meetcore.domain.mails.contents import SignInLink
+from meetcore.domain.notes.notes import Language
 from meetcore.ports.mails import Mailer
 from tests.support.fakes import FakeMailer
 from tests.support.interpreter import output_of
 
+PRICES = Path(__file__).parents[2] / "fixtures/prices.toml"
 EXTRA = ("aiosmtplib", "babel", "jinja2")
 REFUSE = """
 from meetcore.adapters.settings import SecretStr
@@ -62,6 +67,22 @@ def test_a_mail_server_sends_mails_in_words():
     assert ports is not None
     assert isinstance(ports.mailer, SmtpMailer)
     assert isinstance(ports.texts, TemplateMailTexts)
+
+
+def test_mails_name_their_sender_or_the_seller_or_the_host_without_its_port():
+    prices, base_url = str(PRICES), "https://meet.example:8443"
+    for chosen, name in (
+        (settings(base_url=base_url, tiers_file=prices, mail_from="Rapat <a@b.example>"), "Rapat"),
+        (settings(base_url=base_url, tiers_file=prices, mail_from="a@b.example"), "PT Rapat Daring"),
+        (settings(base_url=base_url), "meet.example"),
+    ):
+        assert name_in_mails(chosen) == name
+    ports = ports_of(settings(tiers_file=prices), FakeMailer())
+    assert ports is not None
+    link = SignInLink("https://meet.example/", datetime(2027, 1, 1, tzinfo=UTC))
+    mail = ports.texts.write(link, Language.ENGLISH)
+    assert mail.text.endswith("-- \nPT Rapat Daring\nJl. Melati 1, Bandung")
+    assert "PT Rapat Daring<br>Jl. Melati 1, Bandung" in mail.html
 
 
 def test_a_mailer_of_the_callers_takes_the_mails():

@@ -285,10 +285,11 @@ TEMPLATES: Final = Path(__file__).parent / "templates"
 
 
 class TemplateMailTexts:
-    """Renders the mails of a site, such as `meet.example`."""
+    """Renders the mails of a site, such as `meet.example`; each ends with its name and address."""
 
-    def __init__(self, site: str) -> None:
+    def __init__(self, site: str, address: str = "") -> None:
         self._site = site
+        self._address = address
         environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
             autoescape=select_autoescape(["html"]),
@@ -301,5 +302,5 @@ class TemplateMailTexts:
 
     def write(self, content: contents.MailContent, language: Language) -> views.MailText:
         letter = LetterWriter(self._site, language).write(content)
-        values = {"letter": letter, "site": self._site, "language": language.value}
+        values = {"letter": letter, "site": self._site, "address": self._address, "language": language.value}
         return views.MailText(one_line(letter.subject), self._text.render(values), self._html.render(values))
