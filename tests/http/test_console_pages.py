@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
@@ -134,6 +136,22 @@ async def test_an_account_shows_its_keys_entries_and_deliveries(customer: Custom
     for each in deliveries[10:]:
         assert each["event_id"] not in page
     assert_contains(page, absent=(webhook["secret"], capped.text))
+
+
+async def test_the_console_names_the_commands_for_what_it_has_no_form_for(
+    customer: Customer, sign_in: SignIn
+) -> None:
+    admin, support = await sign_in(OperatorRole.ADMIN), await sign_in(OperatorRole.SUPPORT)
+    assert '<pre tabindex="0">meetcore account create --email' in (await admin.get(ACCOUNTS)).text
+    email = f"o'neill+$(id)-{uuid4().hex}@example.com"
+    await customer.query(
+        "UPDATE accounts SET email = %s WHERE id = %s RETURNING id", email, customer.account_id
+    )
+    page = f"{ACCOUNTS}/{customer.account_id}"
+    written = html.unescape((await admin.get(page)).text).partition("meetcore portal link")[2]
+    words = shlex.split(written.partition("</pre>")[0])
+    assert words == ["--account", str(customer.account_id), "--email", email]
+    assert "meetcore portal link" not in (await support.get(page)).text
 
 
 @pytest.mark.parametrize("id", ["x", "00000000-0000-7000-8000-000000000000"])

@@ -1,6 +1,7 @@
 """Accounts: the search, one account, its suspension, and credits moved by hand."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -25,6 +26,7 @@ from meetcore.usecases.members.sign_in_links import Browser
 from meetcore.usecases.requests.console import MAX_FOUND, Movement, without_secret
 
 ROOT: Final = "/console/accounts"
+_LINK: Final = ("meetcore", "portal", "link")
 _PAGE_OF_DASHBOARD: Final = re.compile(r"/dashboard(/[a-z0-9-]+)*(\?key=[a-z0-9-]+)?", re.ASCII)
 _WRONG: Final[Mapping[type[ValueError], tuple[str, str]]] = {
     InvalidAmount: ("amount", _("Write a whole number of credits; without a minus sign for a top-up.")),
@@ -184,6 +186,7 @@ async def _show(visit: ConsoleVisit, errors: Mapping[str, str]) -> Response:
         ],
         deliveries=[(each, *visit.mark(DELIVERY_STATES[each.status])) for each in page.deliveries],
         meetings=meeting_rows(visit, found.meetings),
+        link_command=shlex.join([*_LINK, "--account", str(page.account.id), "--email", page.account.email]),
         form_key=(visit.is_restored and visit.form.get("form_key")) or visit.new_form_key(),
     )
 
