@@ -8,14 +8,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.e2e.customers import Customer, client, enrol, meetcore_client
-from tests.support.program import PROGRAM, ROOT, START_S, Site, free_port, until
+from tests.support.program import ROOT, START_S, Site, answers, free_port, until
 from tests.support.wheels import built, quiet
 
 EXAMPLE = ROOT / "examples" / "own_provider"
@@ -32,25 +31,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "site"
 
 
-@contextmanager
-def running(*command: str, env: dict[str, str], directory: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program; its output goes to files of the directory."""
-    with open(directory / "out", "wb") as out, open(directory / "err", "wb") as err:
-        process = subprocess.Popen(command, cwd=directory, env=env, stdout=out, stderr=err)
-        try:
-            yield process
-        finally:
-            process.terminate()
-            process.wait(START_S)
-
-
 @pytest.fixture
-def roomy(installed: Path, tmp_path: Path) -> Iterator[str]:
+def roomy(installed: Path) -> Iterator[str]:
     """The address of a stand-in for Roomy, run from the installed package."""
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(installed)}
-    with running(sys.executable, "-m", "roomy.stand_in", env=env, directory=tmp_path):
-        out = tmp_path / "out"
-        yield until(lambda: out.read_text().strip(), "the stand-in runs", START_S)
+    command, env = [sys.executable, "-m", "roomy.stand_in"], {"PYTHONPATH": str(installed)}
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.terminate()
 
 
 def beside(installed: Path, env: dict[str, str]) -> dict[str, str]:
@@ -76,15 +64,14 @@ def test_the_installed_package_passes_the_kit(installed: Path, tmp_path: Path) -
     assert "20 passed" in done.stdout
 
 
-def test_a_meeting_is_sold_through_it(site: Site, installed: Path, roomy: str, tmp_path: Path) -> None:
-    port, directory = free_port(), tmp_path / "service"
-    directory.mkdir()
+def test_a_meeting_is_sold_through_it(site: Site, installed: Path, roomy: str) -> None:
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     env = beside(installed, site.env(base_url=url, **settings_of(roomy)))
     account_id, key_id, key = enrol(site)
-    serve = (*PROGRAM, "serve", "--port", str(port))
-    with running(*serve, env=env, directory=directory) as service:
-        until(lambda: is_ready(url, service, directory / "err"), "the API is up", START_S)
+    service = site.launcher.start("serve", "--port", port, env=env)
+    try:
+        until(lambda: answers(f"{url}/readyz", service), "the API is up", START_S)
         with meetcore_client(url, key) as api, client(url, key) as http:
             customer = Customer(account_id, key_id, api, http, 10_000)
             meeting = customer.create_meeting(title="Rapat")
@@ -100,15 +87,10 @@ def test_a_meeting_is_sold_through_it(site: Site, installed: Path, roomy: str, t
                 f"{url}/provider-events/roomy", content=body, headers={"x-roomy-signature": sent}
             )
             assert answer.status_code == status, answer.text
-    assert "a-token" not in (directory / "err").read_text() + (directory / "out").read_text()
-
-
-def is_ready(url: str, service: subprocess.Popen[bytes], log: Path) -> bool:
-    assert service.poll() is None, log.read_text()
-    try:
-        return httpx.get(f"{url}/readyz", trust_env=False).status_code == 200
-    except httpx.TransportError:
-        return False
+        done = service.stop()
+        assert "a-token" not in done.err + done.out
+    finally:
+        service.kill()
 
 
 def status_of(roomy: str, room_id: str) -> int:
@@ -119,21 +101,18 @@ def status_of(roomy: str, room_id: str) -> int:
 
 def test_the_doctor_names_it_and_checks_it(site: Site, installed: Path, roomy: str) -> None:
     env = beside(installed, site.env(**settings_of(roomy)))
-    checks = checks_of(env)
+    checks = checks_of(site, env)
     assert checks["provider"] == {"status": "ok", "message": "roomy lets us in as Sari"}
     adapters = checks["settings"]["message"]
     assert f"provider roomy (meetcore-roomy 1.2.0) MEETCORE_ROOMY_URL='{roomy}'" in adapters
     assert "MEETCORE_ROOMY_TOKEN='*******'" in adapters
     assert "sender http (meetcore " in adapters
-    wrong = checks_of(env | {"MEETCORE_ROOMY_TOKEN": "another"})["provider"]
+    wrong = checks_of(site, env | {"MEETCORE_ROOMY_TOKEN": "another"})["provider"]
     assert wrong["message"] == "roomy answers with status 401: check MEETCORE_ROOMY_TOKEN"
 
 
-def checks_of(env: dict[str, str]) -> dict[str, dict[str, str]]:
-    done = subprocess.run(
-        [*PROGRAM, "doctor", "--json"], env=env, capture_output=True, text=True, timeout=60, check=False
-    )
-    found = json.loads(done.stdout)["checks"]
+def checks_of(site: Site, env: dict[str, str]) -> dict[str, dict[str, str]]:
+    found = site.launcher.run("doctor", "--json", env=env).json["checks"]
     return {each["check"]: {"status": each["status"], "message": each["message"]} for each in found}
 
 

@@ -43,6 +43,8 @@ def become(job: dict[str, object]) -> list[str]:
     os.dup2(nothing, 0)
     os.environ.clear()
     os.environ.update(job["environment"])  # type: ignore[call-overload]
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path += [path for path in paths if path and path not in sys.path]
     os.chdir(str(job["cwd"]))
     arguments = [str(each) for each in job["arguments"]]  # type: ignore[attr-defined]
     sys.argv = ["meetcore", *arguments]
