@@ -6,8 +6,9 @@ good. The failures of a provider are tested with its adapter.
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import ClassVar, Protocol
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -19,7 +20,14 @@ from meetcore.domain.meetings import hosts, meetings, views
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, OpenFile, RangeUnsatisfiable, RecordingFiles
-from meetcore.ports.video_provider import ProviderRefused, VideoProvider
+from meetcore.ports.video_provider import (
+    LeaseOver,
+    ProviderRefused,
+    VideoProvider,
+    lease_time,
+    under_lease,
+)
+from meetcore.testing.clock import ManualClock
 
 _TITLES = ("R", "Rapat tim", "<b>&amp;\"'", "会議 🎉 اجتماع", "a\u0301\u200d", "%s {0} \\n", "x" * 200)
 
@@ -138,6 +146,31 @@ class VideoProviderContract:
         await provider.end(made.provider_meeting_id)
         await provider.end(made.provider_meeting_id)
         assert list(await provider.find(order)) == ([] if self.knows_the_removed else [made])
+
+    async def test_no_request_is_sent_after_the_lease(self, provider: VideoProvider) -> None:
+        if not self.knows_the_unmade:  # it may work without requests
+            return
+        order, kept = order_for(provider), order_for(provider)
+        made = await provider.create(kept)
+        name, host, digits = (
+            made.provider_meeting_id,
+            kept.provider_user_id,
+            provider.abilities.host_key_digits,
+        )
+        calls: list[Callable[[], Awaitable[object]]] = [
+            partial(provider.create, order), partial(provider.find, kept), partial(provider.remove, name),
+            partial(provider.end, name),
+        ]  # fmt: skip
+        if provider.abilities.lists_meetings:
+            calls += [partial(provider.list_host, host), partial(provider.read, name)]
+        if digits is not None:
+            calls.append(partial(provider.set_host_key, host, "7" * digits))
+        with under_lease(lease_time(ManualClock(order.start_at), 0)):
+            for call in calls:
+                with pytest.raises(LeaseOver):
+                    await call()
+        assert list(await provider.find(order)) == []
+        assert list(await provider.find(kept)) == [made]
 
     async def test_a_host_key_is_set_and_set_again_or_there_is_none(self, provider: VideoProvider) -> None:
         digits = provider.abilities.host_key_digits
