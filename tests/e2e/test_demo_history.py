@@ -14,9 +14,11 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+from meetcore.adapters.embedded_postgres import EmbeddedPostgres
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.cli.demo import Demo, keep_demo_account
 from meetcore.cli.demo_history import WEEKS, DemoHistory, opened_at, plan_meetings
+from meetcore.cli.dev import _prepare_demo
 from meetcore.composition.application import Application, Part
 from meetcore.composition.infrastructure import Network, open_application
 from meetcore.composition.past import Past, open_past
@@ -25,6 +27,7 @@ from meetcore.domain.members.roles import Role
 from meetcore.domain.money.statements import last_closed
 from meetcore.ports.store import StoreUnavailable
 from tests.support.api_harness import settings_for
+from tests.support.program import free_port
 
 NOW = datetime.now(UTC)
 _CHANGES_OF_LAST_MONTH = f"""
@@ -56,6 +59,22 @@ async def begin(application: Application, data_dir: Path) -> tuple[Past, DemoHis
 def rows(url: str, statement: str) -> list[dict[str, Any]]:
     with psycopg.connect(url, row_factory=dict_row) as connection:
         return connection.execute(statement).fetchall()
+
+
+async def test_with_another_provider_the_account_has_no_past_and_is_promised_none(
+    empty_database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    migrate(empty_database_url)
+    settings = settings_for(empty_database_url, tiers_file="", provider="jitsi")
+    database = EmbeddedPostgres(tmp_path / "postgres")  # not started: the message names its place
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    start = await _prepare_demo(settings, Network(Loopback()), tmp_path, database, nowhere)
+    assert "demo account" in await start()
+    assert rows(empty_database_url, "SELECT FROM meetings") == []
+    await _prepare_demo(settings, Network(Loopback()), tmp_path, database, nowhere)
+    assert capsys.readouterr().err.splitlines() == [
+        "meetcore: opening a demo account ...", "meetcore: looking after the demo account ...",
+    ]  # fmt: skip
 
 
 def counts(url: str, table: str, column: str = "status") -> Counter[str]:

@@ -245,14 +245,16 @@ async def _prepare_demo(
 ) -> Callable[[], Awaitable[str]]:
     """Bring the demo account up to date; return what to do once the service is up, which gives a message."""
     is_new = not (data_dir / DEMO_FILE).exists()
-    async with open_application(settings, network, [Part.NOTES] if is_new else ()) as application:
-        _say("writing six weeks of a demo account" if is_new else "looking after the demo account")
-        demo = await _keep_demo_account(application, data_dir, is_new=is_new)
+    # Meetings of another provider are held by people, and cost there.
+    has_past = is_new and settings.provider == "sandbox"
+    async with open_application(settings, network, [Part.NOTES] if has_past else ()) as application:
+        _say(_first_step(is_new=is_new, has_past=has_past))
+        demo = await _keep_demo_account(application, data_dir, has_past=has_past)
         is_registered = await is_inbox_registered(application, demo)
         lines = await page_lines(application, settings.base_url, demo)
 
     async def start() -> str:
-        if is_new:
+        if has_past:
             _say("holding a first meeting")
             await _hold_demo_meeting(own_url, demo)
         return start_message(settings, demo, data_dir, database, lines, is_registered=is_registered)
@@ -260,10 +262,16 @@ async def _prepare_demo(
     return start
 
 
-async def _keep_demo_account(application: Application, data_dir: Path, *, is_new: bool) -> Demo:
-    """Return the demo account; a new one was opened weeks ago and has a past, where the sandbox plays it."""
+def _first_step(*, is_new: bool, has_past: bool) -> str:
+    if has_past:
+        return "writing six weeks of a demo account"
+    return "opening a demo account" if is_new else "looking after the demo account"
+
+
+async def _keep_demo_account(application: Application, data_dir: Path, *, has_past: bool) -> Demo:
+    """Return the demo account; one that `has_past` was opened weeks ago, and its past is written."""
     now = datetime.now(UTC)
-    past = open_past(application, opened_at(now)) if is_new else None
+    past = open_past(application, opened_at(now)) if has_past else None
     if past is None:
         return await keep_demo_account(application, data_dir)
     demo = await keep_demo_account(past.application, data_dir)
