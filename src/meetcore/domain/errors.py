@@ -34,6 +34,13 @@ from math import ceil
 from types import MappingProxyType
 from typing import ClassVar, TypeVar
 
+__all__ = [
+    "ActionNotAllowed", "Conflict", "CreationsUsedUp", "CreditCapExceeded", "DomainError", "Gone",
+    "HostUnresolved", "IdempotencyKeyReused", "InsufficientCredits", "InsufficientScope", "InternalError",
+    "InvalidApiKey", "InvalidRequest", "NoHostFree", "NotFound", "RateLimited", "ServiceUnavailable",
+    "TooManyDownloads", "Unprocessable", "UpstreamError",
+]  # fmt: skip
+
 _E = TypeVar("_E", bound=BaseException)
 _R = TypeVar("_R")
 

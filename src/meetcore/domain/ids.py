@@ -6,6 +6,10 @@ from uuid import UUID
 
 from meetcore.domain.errors import NotFound
 
+__all__ = [
+    "RANDOM_BYTES", "instant_of", "uuid7",
+]  # fmt: skip
+
 RANDOM_BYTES = 10
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

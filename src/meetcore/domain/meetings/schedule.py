@@ -7,6 +7,10 @@ from fractions import Fraction
 
 from meetcore.domain.errors import InvalidRequest, Unprocessable
 
+__all__ = [
+    "WIB", "cap_day", "cap_day_ends_at",
+]  # fmt: skip
+
 WIB = timezone(timedelta(hours=7), "WIB")
 MAX_DAYS_AHEAD = 365
 

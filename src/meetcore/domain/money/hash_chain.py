@@ -18,6 +18,10 @@ from attrs import field, frozen
 
 from meetcore.domain.money.transfers import Transfer
 
+__all__ = [
+    "GENESIS", "NO_KEYS", "ChainKey", "ChainVerifier", "Entry", "Fault", "first_broken", "secrets_of",
+]  # fmt: skip
+
 KEY_ID_BYTES: Final = 4
 NO_KEYS: Final[Mapping[bytes, bytes]] = MappingProxyType({})
 """The secrets of a ledger that is chained without keys."""

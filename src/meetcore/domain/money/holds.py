@@ -30,6 +30,11 @@ from meetcore.domain.money.hash_chain import ChainKey
 from meetcore.domain.money.ledger import Funds, Posting, post, with_held
 from meetcore.domain.money.transfers import Reference, Transfer, TransferKind, charge_route, check_amount
 
+__all__ = [
+    "CapUsage", "Hold", "Reserved", "Settled", "charge", "is_sufficient", "refund", "release", "settle",
+    "take",
+]  # fmt: skip
+
 
 @frozen
 class CapUsage:

@@ -13,6 +13,11 @@ from meetcore.domain.checks import flag, whole
 from meetcore.domain.errors import NotFound, Unprocessable
 from meetcore.domain.money.transfers import MAX_CREDITS, InvalidAmount, check_amount
 
+__all__ = [
+    "DEFAULT_TIERS", "PricingTier", "Quote", "QuoteItem", "RecordingFlags", "TierCatalogue",
+    "is_recording_effective", "quote_meeting", "quote_notulen",
+]  # fmt: skip
+
 MAX_CAPACITY: Final = 1_000_000
 """Seats. No tier has more."""
 MAX_DURATION: Final = 525_600

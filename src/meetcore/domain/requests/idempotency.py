@@ -25,6 +25,11 @@ from uuid import UUID
 
 from attrs import field, frozen
 
+__all__ = [
+    "KEY_RETENTION_HOURS", "TRANSITIONS", "IdempotencyEvent", "IdempotencyRecord", "IdempotencyState",
+    "Verdict", "decide", "fingerprint", "is_idempotency_key", "state_of",
+]  # fmt: skip
+
 KEY_RETENTION_HOURS: Final = 24
 """How long a store keeps a record after it was made; later the key is new again."""
 

@@ -17,6 +17,10 @@ from enum import StrEnum
 
 from attrs import Attribute, field, frozen
 
+__all__ = [
+    "WINDOW_SECONDS", "OperationClass", "Quotas", "RateVerdict", "decide", "full_verdict", "window_start",
+]  # fmt: skip
+
 WINDOW_SECONDS = 60
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

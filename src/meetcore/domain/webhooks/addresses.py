@@ -27,6 +27,10 @@ from typing import TypeAlias
 
 from meetcore.domain.errors import Unprocessable
 
+__all__ = [
+    "Address", "Network", "is_allowed", "is_public_unicast", "unwrapped", "vet",
+]  # fmt: skip
+
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 

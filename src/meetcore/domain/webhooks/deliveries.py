@@ -18,6 +18,11 @@ from meetcore.domain.machine import find_step
 from meetcore.domain.webhooks import events, retry_schedule
 from meetcore.domain.webhooks.endpoints import Endpoint, record_failure, record_success
 
+__all__ = [
+    "HELD_FOR", "TRANSITIONS", "Attempt", "Delivery", "DeliveryEvent", "DeliveryStatus", "expire",
+    "give_up", "hold", "judge", "open_delivery", "record_attempt", "recover", "release",
+]  # fmt: skip
+
 HELD_FOR = timedelta(hours=72)
 """How long a delivery waits for its endpoint to become active again."""
 

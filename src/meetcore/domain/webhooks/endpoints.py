@@ -25,6 +25,13 @@ from meetcore.domain.texts import TextLimits
 from meetcore.domain.webhooks import urls
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule, longest_wait, wait_after
 
+__all__ = [
+    "DISABLE_AFTER_FAILURES", "TRANSITIONS", "UNSET", "Endpoint", "EndpointChanges", "EndpointEvent",
+    "EndpointState", "HostFailures", "Unset", "count_failure", "count_success", "disable_with_host",
+    "pause", "previous_secret", "record_failure", "record_success", "register", "resume", "rotate_secret",
+    "update", "wait",
+]  # fmt: skip
+
 DISABLE_AFTER_FAILURES = 20
 """Failed posts in a row, retries included (rules 3/disable-at-20 and 6/5)."""
 

@@ -11,6 +11,10 @@ from attrs import field, frozen
 from meetcore.domain.fields import as_json
 from meetcore.domain.ids import instant_of
 
+__all__ = [
+    "API_VERSION", "EVENTS_KEPT", "Event", "EventKind", "encode_event",
+]  # fmt: skip
+
 API_VERSION = "v1"
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode

@@ -4,6 +4,10 @@ from datetime import datetime, timedelta
 
 from attrs import field, frozen
 
+__all__ = [
+    "DEFAULT_DELAYS_S", "RetrySchedule", "longest_wait", "next_attempt", "wait_after",
+]  # fmt: skip
+
 _MINUTE = 60
 _HOUR = 3600
 

@@ -12,6 +12,12 @@ import math
 import re
 from collections.abc import Iterable
 
+__all__ = [
+    "MAX_AGE_S", "SECRET_BYTES", "SECRET_PREFIX", "SIGNATURE_HEADER", "MalformedSignature",
+    "SignatureRejected", "TimestampRejected", "WrongSignature", "new_secret", "sign", "signing_headers",
+    "standard_webhooks_headers", "verify",
+]  # fmt: skip
+
 SIGNATURE_HEADER = "X-Service-Signature"
 SECRET_PREFIX = "whsec_"  # noqa: S105 - what every secret begins with, not a secret
 SECRET_BYTES = 32

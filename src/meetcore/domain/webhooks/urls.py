@@ -18,6 +18,10 @@ from attrs import frozen
 from meetcore.domain.errors import InvalidRequest
 from meetcore.domain.webhooks.addresses import Address
 
+__all__ = [
+    "MAX_URL_LENGTH", "WebhookUrl", "parse_webhook_url",
+]  # fmt: skip
+
 MAX_URL_LENGTH = 1000
 """Code points (spec 4.3)."""
 
