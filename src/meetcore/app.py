@@ -30,6 +30,8 @@ from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.http.connections import ConnectionLimits, Connections, Drain, drain_on_sigterm
 from meetcore.adapters.http.turns import Turns
 from meetcore.adapters.mcp.lazy_app import LazyMcpApp
+from meetcore.adapters.mcp.oauth_routes import AGENT_PATH as AGENT_PATH
+from meetcore.adapters.mcp.oauth_routes import oauth_routes
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import allow_open_files, configure_logs, stop_with_parent
 from meetcore.composition.application import Application, Part
@@ -48,7 +50,6 @@ from meetcore.ports.payments import NotificationParser
 from meetcore.ports.queries import Queries
 from meetcore.ports.video_provider import WebhookParser
 
-AGENT_PATH = "/mcp"
 PAGES = ("/dashboard", "/console")
 """The paths of pages, of which a client has a share; the others are small, or bounded by themselves."""
 READY_S = 1.0
@@ -176,6 +177,7 @@ class Service:
                     base_url,
                 ),
                 *_dashboard_routes(application, settings, limits, self._api_app),
+                *_oauth_routes(application, settings, limits),
                 *_compressed(
                     docs.DocsPages(
                         lambda: document(runtime.now()), base_url, contact, has_dashboard=has_dashboard()
@@ -215,8 +217,9 @@ async def _open_mcp_app(
         return
     admit, runtime = application.admit, application.runtime
     lazy_app = LazyMcpApp(
-        application.api, admit, runtime, settings.base_url, limits, settings.mcp == "booking"
-    )
+        application.api, admit, runtime, settings.base_url, limits, settings.mcp == "booking",
+        has_grants=has_dashboard(),
+    )  # fmt: skip
     async with lazy_app.open():
         yield lazy_app
 
@@ -240,6 +243,15 @@ def _dashboard_routes(
         *dashboard_routes(application.dashboard, api, base_url, limits, proxies, has_home=settings.home_page),
         *console_routes(application.console, base_url, limits, proxies),
     )
+
+
+def _oauth_routes(
+    application: Application, settings: Settings, limits: http_common.RequestLimits
+) -> Iterable[BaseRoute]:
+    """Return the routes by which agents get grants; none without pages on which members give them."""
+    if not has_dashboard() or settings.mcp == "off" or not has_agent_interface():
+        return ()
+    return oauth_routes(application.grants, settings.base_url, limits, settings.proxy_networks)
 
 
 def _compressed(routes: Iterable[Route]) -> Iterable[Route]:

@@ -22,6 +22,11 @@ from tests.agents.clients import ERAS, Agent, ToolResult, line_to, mcp_on
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer, settings_for
 from tests.support.relay import relay_to
 
+CHALLENGE = (
+    'Bearer realm="meetcore", '
+    'scope="meetings:read meetings:write notulen:read notulen:write recordings:read", '
+    'resource_metadata="https://meetcore.test/.well-known/oauth-protected-resource/mcp"'
+)
 READ, TOOL = 3, 2
 WAIT = {"window_seconds": 60, "retry_after_seconds": 50}
 
@@ -60,7 +65,7 @@ async def test_without_a_valid_key_nothing_is_returned(
     line: httpx.AsyncClient, era: str, method: str, key: str | None
 ) -> None:
     answer = await Agent(line, key, era).ask(method, name="get_me", arguments={})
-    assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, 'Bearer realm="meetcore"')
+    assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, CHALLENGE)
     assert refusal_of(answer)["code"] == "invalid_api_key"
 
 

@@ -33,6 +33,7 @@ from tests.support.transactions import open_customer
 ENUMS: dict[str, type[StrEnum]] = {
     "retention_progress.kind": RemovedKind,
     "api_keys.scopes": Scope,
+    "oauth_authorizations.scopes": Scope,
     "audit_log.actor_kind": ActorKind,
     "deliveries.event_kind": EventKind,
     "invitations.role": Role,
@@ -80,7 +81,10 @@ _FREE_TEXT = """
  billing_details.tax_number receipts.buyer_address receipts.buyer_name receipts.buyer_tax_number
  receipts.seller_address receipts.seller_name receipts.seller_tax_number sandbox_payments.currency
  sandbox_payments.description sandbox_payments.paid_currency sandbox_payments.return_url
- accounts.email accounts.full_name accounts.suspension_reason api_keys.last_four api_keys.name
+ accounts.email accounts.full_name accounts.suspension_reason api_keys.client_id api_keys.last_four
+ api_keys.name oauth_authorizations.client_id oauth_authorizations.code_challenge
+ oauth_authorizations.redirect_uri
+ oauth_authorizations.state oauth_clients.id oauth_clients.name oauth_clients.redirect_uris
  audit_log.action audit_log.actor_name audit_log.client_address audit_log.target_id
  deliveries.lease_host delivery_attempts.address
  delivery_attempts.error delivery_attempts.request_headers delivery_attempts.response_excerpt

@@ -39,6 +39,8 @@ POST /dashboard/keys                                               owner develop
 POST /dashboard/keys/{id}/cap                                      owner finance
 POST /dashboard/keys/{id}/roll                                     owner developer
 POST /dashboard/keys/{id}/revoke                                   owner developer
+GET  /dashboard/connect/{id}                                       owner developer
+POST /dashboard/connect/{id}                                       owner developer
 GET  /dashboard/playground                                         owner developer
 GET  /dashboard/playground/{operation}                             owner developer
 POST /dashboard/playground/{operation}                             owner developer

@@ -127,8 +127,8 @@ def _minted_record(minted: MintedKey) -> output.Record:
 
 def _record(key: ApiKey) -> output.Record:
     return runner.record_of(
-        key, "id", "account_id", "name", "scopes", "daily_cap", "created_by", "created_at", "last_used_at",
-        "expires_at", "revoked_at",
+        key, "id", "account_id", "name", "scopes", "daily_cap", "created_by", "client_id", "created_at",
+        "last_used_at", "expires_at", "revoked_at",
     )  # fmt: skip
 
 

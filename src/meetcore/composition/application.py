@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from meetcore.ports.runtime import Clock, DocumentPrinter, Entropy, HolidayCalendar, WorkerNotifier
     from meetcore.ports.store import Store
     from meetcore.ports.video_provider import VideoProvider
-    from meetcore.ports.webhook_sender import Resolver, WebhookSender
+    from meetcore.ports.webhook_sender import DocumentFetcher, Resolver, WebhookSender
     from meetcore.usecases.api import UseCases
     from meetcore.usecases.mails import MailQueue
     from meetcore.usecases.meetings.reconcile_provider import ReconcileProvider
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from meetcore.usecases.requests.administration import Administration
     from meetcore.usecases.requests.admit import Admit
     from meetcore.usecases.requests.export import AccountData
+    from meetcore.usecases.requests.grants import Grants
     from meetcore.usecases.runtime import PeriodicTask
     from meetcore.usecases.webhooks.deliver import DeliverWebhooks
 
@@ -107,7 +108,7 @@ class Ports:
     there where browsers accept them for the address of the service. A process that sends webhooks sends
     `mails`, where a mail server is named.
 
-    Without a `gateway` no credits are sold.
+    Without a `gateway` no credits are sold, without `documents` those of OAuth clients are not fetched.
 
     `notifier` wakes the workers that send webhooks, `notes_notifier` those that write notes. `listen` calls
     a function for each notification of a part, by a number of threads, while its context lasts. `maintain`
@@ -134,6 +135,7 @@ class Ports:
     provider: VideoProvider
     files: RecordingFiles
     gateway: PaymentGateway | None = None
+    documents: DocumentFetcher | None = None
     sender: WebhookSender | None = None
     notes: NotePorts | None = None
     lacks_notes: bool = False
@@ -263,6 +265,16 @@ class Application:
         from meetcore.composition.use_cases import build_api
 
         return build_api(self)
+
+    @cached_property
+    def grants(self) -> Grants:
+        """Grants of OAuth clients."""
+        from meetcore.usecases.requests.grants import Grants
+        from meetcore.usecases.requests.oauth_clients import OAuthClients
+
+        ports, policy = self.ports, self.policy
+        clients = OAuthClients(ports.store, ports.counters, self.runtime, ports.documents)
+        return Grants(ports.store, clients, self.runtime, policy.key_prefix, policy.base_url)
 
     @cached_property
     def meetings(self) -> Meetings:

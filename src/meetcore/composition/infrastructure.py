@@ -27,7 +27,7 @@ from meetcore.composition.application import Application, NotePorts, Part, Ports
 from meetcore.composition.configuration import check_secrets, policy_of
 from meetcore.composition.gateways import open_gateway
 from meetcore.composition.observability import LOGGED, open_tracing, process_metrics, sample_pool
-from meetcore.composition.plugins import OwnPorts, ServiceParts, open_named
+from meetcore.composition.plugins import OwnPorts, ServiceParts, open_documents, open_named
 from meetcore.composition.providers import can_make_notes, mail_ports, open_ai, open_provider, sends_mails
 from meetcore.ports.observability import NO_METRICS
 from meetcore.ports.recording_files import NoRecordingFiles
@@ -143,6 +143,9 @@ async def open_ports(
         if parts:
             load_repositories()
             ports = evolve(ports, maintain=_maintenance(pool))
+        outbound = cache(
+            lambda: evolve(service, resolver=there().resolver, dial_overrides=there().dial_overrides)
+        )
         if Part.API in parts:
             from meetcore.composition.doctor import health_checks
             from meetcore.composition.providers import open_identities, passkey_verifier
@@ -155,10 +158,10 @@ async def open_ports(
                 identities=members, console_identities=operators,
                 passkeys=passkey_verifier(settings.base_url),
                 check_health=health_checks(settings, has_inbox=there().mailer is not None),
+                documents=open_documents(outbound(), stack),
             )  # fmt: skip
         if Part.WEBHOOKS in parts:
-            outbound = evolve(service, resolver=there().resolver, dial_overrides=there().dial_overrides)
-            sender = own.sender or open_named(SENDERS, settings.sender, outbound, stack, tracing)
+            sender = own.sender or open_named(SENDERS, settings.sender, outbound(), stack, tracing)
             ports = evolve(ports, sender=sender, mails=mail_ports(service, stack, _mailer(network, own)))
         if Part.NOTES in parts:
             notes = _open_notes(own, service, stack, tracing) if can_make_notes() else None

@@ -20,6 +20,7 @@ from meetcore.ports.plugins import Context, Plugin
 
 if TYPE_CHECKING:
     from meetcore.adapters.postgres.pool import Pool
+    from meetcore.adapters.webhook_sender import AsyncioWebhookSender
     from meetcore.ports.ai import NoteWriter, Transcriber
     from meetcore.ports.mails import Mailer
     from meetcore.ports.observability import Tracing
@@ -27,9 +28,12 @@ if TYPE_CHECKING:
     from meetcore.ports.recording_files import RecordingFiles
     from meetcore.ports.requests import RateCounters
     from meetcore.ports.video_provider import VideoProvider, WebhookParser
-    from meetcore.ports.webhook_sender import Resolver, WebhookSender
+    from meetcore.ports.webhook_sender import DocumentFetcher, Resolver, WebhookSender
 
 P = TypeVar("P")
+
+DOCUMENTS_AT_ONCE = 8
+DOCUMENT_S = 5.0
 
 log = structlog.get_logger("meetcore")
 
@@ -165,9 +169,21 @@ def _open_redis_counters(context: Context[ServiceParts]) -> RateCounters:
 
 
 def _open_http_sender(context: Context[ServiceParts]) -> WebhookSender:
+    # As many as the delivery worker keeps in flight: posts to hanging receivers must not delay others.
+    most = context.settings.settings.webhook_posts_in_flight
+    return _open_sender(context.settings, context.stack, max_connections=most)
+
+
+def open_documents(parts: ServiceParts, stack: AsyncExitStack) -> DocumentFetcher:
+    """Open the fetcher of documents that strangers name: few at a time, each for some seconds."""
+    seconds = {"max_wait_s": DOCUMENT_S, "timeout_s": DOCUMENT_S}
+    return _open_sender(parts, stack, max_connections=DOCUMENTS_AT_ONCE, max_open=1, **seconds)
+
+
+def _open_sender(parts: ServiceParts, stack: AsyncExitStack, **limits: Any) -> AsyncioWebhookSender:
     from meetcore.adapters.webhook_sender import AsyncioWebhookSender
 
-    parts, settings = context.settings, context.settings.settings
+    settings = parts.settings
     assert parts.resolver is not None
     sender = AsyncioWebhookSender(
         parts.resolver,
@@ -175,11 +191,10 @@ def _open_http_sender(context: Context[ServiceParts]) -> WebhookSender:
         denied_networks=settings.denied_networks,
         ca_file=settings.ca_file or None,
         dial_overrides=parts.dial_overrides,
-        # As many as the delivery worker keeps in flight: posts to hanging receivers must not delay others.
-        max_connections=settings.webhook_posts_in_flight,
+        **limits,
     )
     sender.open()
-    context.stack.push_async_callback(sender.close)
+    stack.push_async_callback(sender.close)
     return sender
 
 

@@ -290,7 +290,7 @@ def build_dashboard(app: Application) -> dashboard.DashboardUseCases:
         access.sessions, access.request_link, access.redeem_link, access.sign_up, access.passkeys,
         access.member_passkeys, access.member_identities, access.members, MemberReads(ports.queries, log),
         MemberKeys(administration, ports.queries, runtime),
-        Playground(administration, runtime, policy.is_sandbox), by_hand,
+        Playground(administration, runtime, policy.is_sandbox), app.grants, by_hand,
         dashboard.WebhooksByHand(api, ports.store, runtime), AccountSettings(administration, ports.queries),
         dashboard.CreditsByHand(app.payments.start, ports.store, ports.queries, runtime),
         Statements(ports.queries), ports.printer, account_data, administration, runtime, policy.sends_mails,
@@ -358,6 +358,7 @@ def _webhook_tasks(app: Application) -> tuple[PeriodicTask, ...]:
         ),
         PeriodicTask("purge", erasure.Purge(app.ports.housekeeping, app.runtime), every.purge_s),
         PeriodicTask("sign-ins", app.access.sessions.purge, every.purge_s),
+        PeriodicTask("grants", app.grants.purge, every.purge_s),
         PeriodicTask("erasures", app.account_data.erase.sweep, every.purge_s),
         PeriodicTask("maintenance", maintain, every.purge_s),
     )

@@ -1,4 +1,4 @@
-"""The store of accounts, keys, hosts, idempotency keys, logged requests and erasures; rate counters."""
+"""The store of accounts, keys, grants, hosts, idempotency keys, requests and erasures; rate counters."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
@@ -7,7 +7,7 @@ from uuid import UUID
 
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.records import pages
-from meetcore.domain.requests import idempotency, keys, rate_window, request_log, retention, views
+from meetcore.domain.requests import grants, idempotency, keys, rate_window, request_log, retention, views
 
 
 class RateStoreUnavailable(Exception):
@@ -169,3 +169,41 @@ class RegistryRepository(Protocol):
 
     async def enable_host(self, host_id: UUID) -> Host:
         """Give a host new meetings again, but not before the provider allows any."""
+
+
+class GrantRepository(Protocol):
+    """OAuth clients, requests for grants, and tokens of grants, which are API keys. A load locks its row."""
+
+    async def find_client(self, client_id: str) -> grants.OAuthClient | None: ...
+
+    async def save_client(self, client: grants.OAuthClient) -> None:
+        """Write a client, in the place of an earlier one of its id."""
+
+    async def add_authorization(self, authorization: grants.Authorization) -> None: ...
+    async def find_authorization(self, id: UUID) -> grants.Authorization | None: ...
+    async def load_authorization(self, id: UUID) -> grants.Authorization | None: ...
+
+    async def allow(self, authorization: grants.Authorization, code_digest: bytes, at: datetime) -> None:
+        """Write the key and the times of an answer, with its code, and that the client is used."""
+
+    async def delete_authorization(self, id: UUID) -> None: ...
+    async def find_code(self, code_digest: bytes) -> grants.Authorization | None: ...
+
+    async def use_code(self, id: UUID, at: datetime) -> bool:
+        """Use the code of an authorization; False where it was used already."""
+
+    async def find_refresh_token(self, token_digest: bytes) -> grants.RefreshToken | None: ...
+
+    async def use_refresh_token(self, token_digest: bytes, at: datetime) -> bool:
+        """Use a refresh token; False where it was used already."""
+
+    async def issue(
+        self, key: keys.ApiKey, access_digest: bytes, refresh_digest: bytes, at: datetime
+    ) -> None:
+        """Write the tokens of a grant and both ends of the key; its earlier access token works no more."""
+
+    async def revoke_of_member(self, account_id: UUID, user_id: UUID, at: datetime) -> Sequence[keys.ApiKey]:
+        """Revoke the grants that a member gave in an account, under its lock, and return them."""
+
+    async def purge(self, now: datetime) -> int:
+        """Delete a portion of what is past the times of `domain.requests.grants`; return how many."""

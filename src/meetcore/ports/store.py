@@ -38,7 +38,12 @@ if TYPE_CHECKING:
     from meetcore.ports.money import PostingRepository, ProposalRepository
     from meetcore.ports.notes import NoteRepository, RecordingRepository
     from meetcore.ports.payments import PaymentRepository
-    from meetcore.ports.requests import ErasureRepository, IdempotencyRepository, RegistryRepository
+    from meetcore.ports.requests import (
+        ErasureRepository,
+        GrantRepository,
+        IdempotencyRepository,
+        RegistryRepository,
+    )
     from meetcore.ports.webhooks import DeliveryRepository, EndpointRepository
 
 
@@ -85,6 +90,8 @@ class Transaction(Protocol):
 
     @property
     def registry(self) -> RegistryRepository: ...
+    @property
+    def grants(self) -> GrantRepository: ...
     @property
     def audit_log(self) -> AuditLog: ...
     @property

@@ -39,6 +39,7 @@ class OutgoingPost:
     url: urls.WebhookUrl
     headers: Mapping[str, str]
     body: bytes
+    method: str = "POST"
 
 
 class WebhookSender(Protocol):
@@ -51,6 +52,20 @@ class WebhookSender(Protocol):
         `dns_failed`, `address_refused`, `connect_timeout`, `connect_failed`, `tls_failed`, `timeout`,
         `connection_lost`, `invalid_response`, or `status_<code>` for a status that is not 2xx. Raises
         `SenderFailed` for a failure on this side, `PostDeferred` where the post was not tried.
+        """
+
+
+class DocumentUnavailable(Exception):
+    """There is no document: not found, too large, too slow, at a refused address, or a fault of this side."""
+
+
+class DocumentFetcher(Protocol):
+    """Fetches public documents that strangers name."""
+
+    async def fetch(self, url: urls.WebhookUrl, requester: UUID) -> bytes:
+        """Return the document at a URL, of at most 16 KiB, from an address vetted as for webhooks.
+
+        Redirects are not followed. Look-ups take the capacity of the requester. Raises `DocumentUnavailable`.
         """
 
 

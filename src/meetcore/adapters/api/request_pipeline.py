@@ -61,12 +61,16 @@ class RequestContext:
 
 @frozen
 class RequestPipeline:
-    """The steps that every request passes, over any protocol, to the use cases of the operations."""
+    """The steps that every request passes, over any protocol, to the use cases of the operations.
+
+    `takes_tokens`: access tokens of grants are accepted beside keys.
+    """
 
     use: UseCases
     admit: Admit
     runtime: Runtime
     base_url: str
+    takes_tokens: bool = False
 
     def open(self, rate_class: rate_window.OperationClass) -> RequestContext:
         """Open the context of a new request; its quota looks unused until it is counted."""
@@ -82,7 +86,7 @@ class RequestPipeline:
 
         Raises `InvalidApiKey`, `RateLimited` where the quota of this minute is used up, `StoreUnavailable`.
         """
-        caller = await self.admit.authenticate(authorization, context.now, includes)
+        caller = await self._authenticate(context, authorization, includes)
         context.key_id, context.caller = str(caller.key.id), caller
         observability.add_log_fields(account_id=str(caller.account.id))
         context.verdict = await self.admit.count(caller.key.id, context.rate_class, context.now)
@@ -101,7 +105,14 @@ class RequestPipeline:
         context.now = self.runtime.now()
         if context.now.timestamp() >= context.verdict.reset:
             return await self.authenticate(context, authorization, includes)
-        return await self.admit.authenticate(authorization, context.now, includes)
+        return await self._authenticate(context, authorization, includes)
+
+    async def _authenticate(
+        self, context: RequestContext, authorization: str | None, includes: CallerIncludes
+    ) -> Caller:
+        return await self.admit.authenticate(
+            authorization, context.now, includes, takes_tokens=self.takes_tokens
+        )
 
     async def dispatch(
         self, context: RequestContext, operation: Operation, request: OperationRequest

@@ -60,7 +60,7 @@ class BoundedQuery:
 
 
 AREAS: Final = frozenset({
-    "console", "dashboard", "docs", "downloads", "healthz", "provider-events", "readyz", "sandbox",
+    "console", "dashboard", "docs", "downloads", "healthz", "oauth", "provider-events", "readyz", "sandbox",
 })  # fmt: skip
 
 

@@ -30,8 +30,9 @@ class LazyMcpApp:
         base_url: str,
         limits: RequestLimits = DEFAULT_LIMITS,
         is_for_booking: bool = False,
+        has_grants: bool = False,
     ) -> None:
-        self._parts = (use, admit, runtime, base_url, limits, is_for_booking)
+        self._parts = (use, admit, runtime, base_url, limits, is_for_booking, has_grants)
         self._closing = asyncio.Event()
         self._opened: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
         self._lifespan_task: asyncio.Task[None] | None = None

@@ -43,8 +43,16 @@ from meetcore.adapters.api import answers, http_common, operation, request_pipel
 from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.mcp import confirmation, resources
 from meetcore.adapters.mcp.arguments import McpRequest, Message, ids_of, present, read_arguments, read_message
+from meetcore.adapters.mcp.oauth_routes import SCOPES_FOR_BOOKING, metadata_url
 from meetcore.adapters.mcp.tools import FOR_BOOKING, INSTRUCTIONS, KEY, Tool, costs, tools_of
-from meetcore.domain.errors import DomainError, InvalidApiKey, InvalidRequest, RateLimited, ServiceUnavailable
+from meetcore.domain.errors import (
+    DomainError,
+    InsufficientScope,
+    InvalidApiKey,
+    InvalidRequest,
+    RateLimited,
+    ServiceUnavailable,
+)
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.requests import idempotency
 from meetcore.domain.requests.keys import require_scope
@@ -61,7 +69,8 @@ log = structlog.get_logger("meetcore.mcp")
 class McpApp:
     """The ASGI application of the agent interface, made of `RequestPipeline`'s arguments; `open` it first.
 
-    `is_for_booking`: the tools of webhooks, events and payments are left out.
+    `is_for_booking`: the tools of webhooks, events and payments are left out. `has_grants`: access tokens of
+    grants are taken, and a refusal says where they are given.
     """
 
     def __init__(
@@ -72,9 +81,10 @@ class McpApp:
         base_url: str,
         limits: http_common.RequestLimits = http_common.DEFAULT_LIMITS,
         is_for_booking: bool = False,
+        has_grants: bool = False,
     ) -> None:
-        self._limits = limits
-        self._pipeline = request_pipeline.RequestPipeline(use, admit, runtime, base_url)
+        self._limits, self._has_grants = limits, has_grants
+        self._pipeline = request_pipeline.RequestPipeline(use, admit, runtime, base_url, has_grants)
         self._base_url = base_url
         tools = tools_of(OPERATIONS)
         self._tools = {tool.name: tool for tool in tools if not is_for_booking or tool.name in FOR_BOOKING}
@@ -157,6 +167,9 @@ class McpApp:
             if isinstance(refusal, InvalidApiKey) or not message.is_tool_call:
                 raise refusal from None
             mcp_request.refusal = refusal
+        tool, caller = self._tools.get(message.tool or ""), mcp_request.caller
+        if tool is not None and caller is not None and caller.key.client_id is not None:
+            require_scope(caller.key, tool.operation.scopes)  # its client can ask for another grant
         if message.problem is not None:
             raise mcp_request.refusal or message.problem
         version = headers.get("mcp-protocol-version", KNOWN_PROTOCOL_VERSIONS[0])
@@ -179,7 +192,10 @@ class McpApp:
         body = protocol_refusal(
             refusal, mcp_request.message.id, self._base_url, mcp_request.context.request_id
         )
-        return Response(body, answers.status_of(refusal), answers.headers_of(refusal), "application/json")
+        headers = answers.headers_of(refusal)
+        if self._has_grants and isinstance(refusal, InvalidApiKey | InsufficientScope):
+            headers["WWW-Authenticate"] = _challenge(refusal, self._base_url)
+        return Response(body, answers.status_of(refusal), headers, "application/json")
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         tool = self._tools.get(name)
@@ -270,6 +286,17 @@ def _replayed(raw: bytes, receive: Receive) -> Receive:
         return waiting.pop() if waiting else await receive()
 
     return replay
+
+
+def _challenge(refusal: InvalidApiKey | InsufficientScope, base_url: str) -> str:
+    """Build the challenge of RFC 6750, 3, with the resource's metadata (RFC 9728, 5.1) and wanted scopes."""
+    if isinstance(refusal, InsufficientScope):
+        error, scopes = 'error="insufficient_scope", ', refusal.details["required"]
+    else:
+        error, scopes = "", SCOPES_FOR_BOOKING
+    assert isinstance(scopes, list | tuple)
+    wanted, place = " ".join(scopes), metadata_url(base_url)
+    return f'Bearer realm="meetcore", {error}scope="{wanted}", resource_metadata="{place}"'
 
 
 async def _list_templates(_context: Any, _wanted: object) -> ListResourceTemplatesResult:

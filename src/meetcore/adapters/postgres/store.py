@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from meetcore.adapters.postgres.notes.recordings import PostgresRecordingRepository
     from meetcore.adapters.postgres.notes.work import PostgresNoteRepository
     from meetcore.adapters.postgres.payments.payments import PostgresPaymentRepository
+    from meetcore.adapters.postgres.requests.grants import PostgresGrantRepository
     from meetcore.adapters.postgres.requests.idempotency import PostgresIdempotencyRepository
     from meetcore.adapters.postgres.requests.registry import PostgresRegistryRepository
     from meetcore.adapters.postgres.requests.retention import PostgresErasureRepository
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 _REPOSITORIES: Final = {
     "registry": "requests.registry:PostgresRegistryRepository",
+    "grants": "requests.grants:PostgresGrantRepository",
     "audit_log": "members.reads:PostgresAuditLog",
     "members": "members.members:PostgresMemberRepository",
     "sign_in": "members.sign_in:PostgresSignInRepository",
@@ -87,6 +89,7 @@ class PostgresTransaction:
     """The repositories of one open transaction, each made when it is first used: most transactions need one or two."""
 
     registry: "PostgresRegistryRepository"
+    grants: "PostgresGrantRepository"
     audit_log: "PostgresAuditLog"
     members: "PostgresMemberRepository"
     sign_in: "PostgresSignInRepository"

@@ -12,6 +12,7 @@ from meetcore.adapters.web import shared_pages, sign_up, texts, visit, web_app
 from meetcore.adapters.web.cookies import DASHBOARD, Cookies
 from meetcore.adapters.web.home import home_route
 from meetcore.adapters.web.pages import (
+    connect,
     credits,
     meeting_lists,
     meetings,
@@ -36,8 +37,8 @@ from meetcore.usecases.members import dashboard, passkeys
 from meetcore.usecases.payments.start_payment import CREDITS_PAGE
 
 _ROOMS: Final = (
-    overview, meeting_lists, meetings, notes, credits, receipts, money, statements, requests, playground,
-    webhooks, members, settings,
+    overview, meeting_lists, meetings, notes, credits, receipts, money, statements, requests, connect,
+    playground, webhooks, members, settings,
 )  # fmt: skip
 
 PAGES: Final[Sequence[visit.Page]] = (

@@ -45,7 +45,8 @@ def request_bytes(post: OutgoingPost) -> bytes:
     url, (kept, defaults) = post.url, _plan(tuple(post.headers))
     host = f"[{url.host}]" if ":" in url.host else url.host
     head = "".join([
-        f"POST {url.request_target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(post.body)}\r\n",
+        f"{post.method} {url.request_target} HTTP/1.1\r\n",
+        f"Host: {host}\r\nContent-Length: {len(post.body)}\r\n",
         *[f"{name}: {text}\r\n" for name, text in post.headers.items() if name in kept],
         defaults,
         "\r\n",

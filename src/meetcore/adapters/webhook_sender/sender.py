@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from http import HTTPStatus
 from ipaddress import ip_address
 from time import monotonic
 from uuid import UUID
@@ -18,6 +19,7 @@ from meetcore.adapters.webhook_sender.pool import ConnectionPool
 from meetcore.adapters.webhook_sender.resolver import DnsCache
 from meetcore.adapters.webhook_sender.trust import Trust
 from meetcore.domain.errors import DomainError
+from meetcore.domain.requests.grants import MAX_DOCUMENT_BYTES
 from meetcore.domain.webhooks import deliveries, urls
 from meetcore.domain.webhooks.addresses import Address, Network, vet
 from meetcore.domain.webhooks.headers import kept_headers
@@ -91,6 +93,25 @@ class AsyncioWebhookSender:
             await pool.close()
 
     async def post(self, post: OutgoingPost) -> deliveries.Attempt:
+        exchange = connection.Exchange()
+        error, took_s, at = await self._send(post, exchange)
+        return self._to_attempt(exchange, error, at, round(took_s * 1000))
+
+    async def fetch(self, url: urls.WebhookUrl, requester: UUID) -> bytes:
+        exchange = connection.Exchange()
+        get = OutgoingPost(requester, url, {"Accept": "application/json"}, b"", "GET")
+        try:
+            error, *_ = await self._send(get, exchange)
+        except (SenderFailed, webhook_sender.PostDeferred) as fault:
+            raise webhook_sender.DocumentUnavailable(str(fault)) from None
+        if error or exchange.status != HTTPStatus.OK or len(exchange.body) > MAX_DOCUMENT_BYTES:
+            raise webhook_sender.DocumentUnavailable(error or f"status {exchange.status}, or too large")
+        return bytes(exchange.body)
+
+    async def _send(
+        self, post: OutgoingPost, exchange: connection.Exchange
+    ) -> tuple[str | None, float, datetime]:
+        """Make one attempt; return its error, how many seconds it took, and when it began."""
         pool = self._pool
         if pool is None:
             raise RuntimeError("start() the sender before posting")
@@ -100,10 +121,9 @@ class AsyncioWebhookSender:
         await self._acquire()
         try:
             at, started = self._now(), monotonic()
-            exchange = connection.Exchange()
             error = await self._try(pool, post, request, exchange)
             self._remember(post.url, exchange, error)
-            return self._to_attempt(exchange, error, at, round((monotonic() - started) * 1000))
+            return error, monotonic() - started, at
         finally:
             self._under_way.release()
 

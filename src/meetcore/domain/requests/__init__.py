@@ -1,6 +1,7 @@
 """Requests: API keys, limits, and repeated requests.
 
 `keys`         form, digest and scopes of API keys
+`grants`       OAuth: clients, authorizations and tokens of agents
 `clients`      one client among the limits by address
 `accounts`     the state of an account
 `rate_window`  fixed windows of a minute

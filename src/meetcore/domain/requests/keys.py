@@ -24,6 +24,9 @@ DEFAULT_NAME: Final = "API key"
 """Of a key that was made without one."""
 MAX_OVERLAP_H: Final = 168
 """Hours for which a key that was rolled may go on."""
+KEY: Final = "live"
+ACCESS_TOKEN: Final = "oauth"  # noqa: S105  (a part of its text)
+REFRESH_TOKEN: Final = "refresh"  # noqa: S105
 PLAYGROUND_NAME: Final = "Playground"
 PLAYGROUND_LASTS: Final = timedelta(hours=1)
 
@@ -65,7 +68,8 @@ class ApiKey:
 
     `daily_cap` is credits per WIB day, or `None`. `created_by` is a member, `None` for the operator.
     `last_used_at` is a whole minute. `first_key_id` is the first of the keys that it was rolled from: they
-    share one cap.
+    share one cap. With a `client_id` it is the grant of that OAuth client, whose access token ends at
+    `token_expires_at`.
     """
 
     id: UUID
@@ -80,6 +84,8 @@ class ApiKey:
     created_by: UUID | None = None
     last_used_at: datetime | None = None
     first_key_id: UUID | None = None
+    client_id: str | None = None
+    token_expires_at: datetime | None = None
 
     @property
     def cap_key_id(self) -> UUID:
@@ -109,14 +115,15 @@ def is_prefix(text: str) -> bool:
     return _PREFIX.fullmatch(text) is not None
 
 
-def mint(prefix: str, random: bytes) -> str:
+def mint(prefix: str, random: bytes, kind: str = KEY) -> str:
     """Compose a key: `<prefix>_live_` and 43 characters of base64url from 32 random bytes (rule 5/2).
 
-    Raises `ValueError` for a prefix that is none, see `is_prefix`, or another number of bytes.
+    A token of a grant has another `kind` in the place of `live`. Raises `ValueError` for a prefix that is
+    none, see `is_prefix`, or another number of bytes.
     """
     if not is_prefix(prefix) or len(random) != SECRET_BYTES:
         raise ValueError(f"a key needs a short lower-case prefix and {SECRET_BYTES} random bytes")
-    return f"{prefix}_live_{base64.urlsafe_b64encode(random).rstrip(b'=').decode()}"
+    return f"{prefix}_{kind}_{base64.urlsafe_b64encode(random).rstrip(b'=').decode()}"
 
 
 def digest(key: str) -> bytes:
@@ -130,8 +137,8 @@ def last_four(text: str) -> str:
 
 
 def masked(prefix: str, key: ApiKey) -> str:
-    """Return a key's text as it is shown after it was made: `mk_live_…abcd`."""
-    return f"{prefix}_live_…{key.last_four or ''}"
+    """Return a key's text as it is shown after it was made: `mk_live_…abcd`; a grant has none."""
+    return f"{prefix}_live_…{key.last_four or ''}" if key.client_id is None else f"{prefix}_{ACCESS_TOKEN}_…"
 
 
 def minute_of_use(at: datetime) -> datetime:
@@ -146,11 +153,12 @@ def check_name(name: str) -> str:
     return name
 
 
-def read_bearer(header: str | None, prefix: str) -> str:
+def read_bearer(header: str | None, prefix: str, *, takes_tokens: bool = False) -> str:
     """Read the key of an `Authorization` header (RFC 6750, 2.1; rules 4/bearer and 5/1).
 
-    Raises `InvalidApiKey`, whose message distinguishes no header, another scheme, prefix or length: a key of
-    another length is a copying mistake (rule 5/2).
+    `takes_tokens`: an access token of a grant stands for a key, too. Raises `InvalidApiKey`, whose message
+    distinguishes no header, another scheme, prefix or length: a key of another length is a copying mistake
+    (rule 5/2).
     """
     if not header:
         raise InvalidApiKey("No API key. Send it as: Authorization: Bearer <API_KEY>.")
@@ -158,7 +166,9 @@ def read_bearer(header: str | None, prefix: str) -> str:
     key = key.strip(" ")
     if scheme.lower() != "bearer" or not key:
         raise InvalidApiKey("The Authorization header must read: Bearer <API_KEY>.")
-    lead = f"{prefix}_live_"
+    lead, token = f"{prefix}_{KEY}_", f"{prefix}_{ACCESS_TOKEN}_"
+    if takes_tokens and key.startswith(token):
+        lead = token
     if not key.startswith(lead):
         raise InvalidApiKey(f"An API key begins with {lead}.")
     secret = key[len(lead) :]
@@ -174,12 +184,13 @@ def read_bearer(header: str | None, prefix: str) -> str:
 
 def check_usable(key: ApiKey | None, now: datetime) -> ApiKey:
     """Return a stored key; raise `InvalidApiKey` if unknown, revoked, or expired at `now` (rule 5/3)."""
-    if key is None or not _is_usable(key, now):
+    if key is None or not is_usable(key, now) or (key.token_expires_at and now >= key.token_expires_at):
         raise InvalidApiKey(_REFUSAL)
     return key
 
 
-def _is_usable(key: ApiKey, now: datetime) -> bool:
+def is_usable(key: ApiKey, now: datetime) -> bool:
+    """Return whether a key is neither revoked nor expired, whatever token of a grant."""
     # A revocation is not compared with now: the clock of the host that revoked it may be ahead of ours.
     return key.revoked_at is None and (key.expires_at is None or now < key.expires_at)
 
@@ -191,7 +202,7 @@ def is_playground_key(key: ApiKey, member_id: UUID | None, now: datetime) -> boo
     their short life.
     """
     is_short = key.expires_at is not None and key.expires_at <= key.created_at + PLAYGROUND_LASTS
-    return is_short and (key.name, key.created_by) == (PLAYGROUND_NAME, member_id) and _is_usable(key, now)
+    return is_short and (key.name, key.created_by) == (PLAYGROUND_NAME, member_id) and is_usable(key, now)
 
 
 def roll(
@@ -204,10 +215,12 @@ def roll(
 
     Raises:
         InvalidOverlap: see `check_overlap`.
-        Conflict: the key is revoked or expired.
+        Conflict: the key is revoked or expired, or a grant.
     """
     check_overlap(overlap_h)
-    if not _is_usable(key, now):
+    if key.client_id is not None:
+        raise Conflict("A grant has no text to replace. Revoke it, and connect the program again.", key.id)
+    if not is_usable(key, now):
         raise Conflict("The key is revoked or expired. Make a new one.", key.id)
     end = now + timedelta(hours=overlap_h)
     expires_at = end if key.expires_at is None else min(key.expires_at, end)

@@ -50,6 +50,7 @@ from meetcore.usecases.payments.refunds import ConsolePayments
 from meetcore.usecases.payments.start_payment import StartPayment
 from meetcore.usecases.requests import console, export
 from meetcore.usecases.requests.administration import Administration
+from meetcore.usecases.requests.grants import Grants
 from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.webhooks.endpoints import Registration
@@ -344,6 +345,7 @@ class DashboardUseCases:
     reads: MemberReads
     keys: MemberKeys
     playground: Playground
+    grants: Grants
     by_hand: WorkByHand
     webhooks: WebhooksByHand
     settings: AccountSettings

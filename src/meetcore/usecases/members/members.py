@@ -20,7 +20,7 @@ from meetcore.domain.members.members import (
     invitations_left,
     is_pending,
 )
-from meetcore.domain.members.roles import Action, Role, check_allowed
+from meetcore.domain.members.roles import Action, Role, check_allowed, is_allowed
 from meetcore.domain.members.views import SignedIn, check_member, inviter_name
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.records.pages import KeyUse
@@ -133,7 +133,10 @@ class Members:
             )  # fmt: skip
 
     async def remove(self, signed_in: SignedIn, user_id: UUID, client_address: str | None) -> None:
-        """End a membership and the user's sessions in the account; the last owner is `Unprocessable`."""
+        """End a membership, and the user's sessions and grants in the account.
+
+        The last owner is `Unprocessable`.
+        """
         await self._change(signed_in, user_id, None, client_address)
 
     async def change_role(
@@ -150,7 +153,7 @@ class Members:
         async with self.store.begin() as tx:
             await tx.lock_account(account_id)
             members = await tx.members.load_members(account_id)
-            _check_caller(signed_in, members)
+            check_caller(signed_in, members, Action.MANAGE_MEMBERS)
             before = check_owner_stays(members, user_id, role)
             if role is before.role:
                 return
@@ -159,20 +162,25 @@ class Members:
             else:
                 await tx.members.save_membership(evolve(before, role=role))
             action = "member.removed" if role is None else "member.role_changed"
+            origin = signed_in.origin(client_address)
             await audit.record_action(
-                tx, self.runtime, now, signed_in.origin(client_address), action, account_id, user_id,
-                before=before.role, after=role,
-            )  # fmt: skip
+                tx, self.runtime, now, origin, action, account_id, user_id, before=before.role, after=role
+            )
+            if role is None or not is_allowed(role, Action.MANAGE_KEYS):
+                for key in await tx.grants.revoke_of_member(account_id, user_id, now):
+                    await audit.record_action(
+                        tx, self.runtime, now, origin, "grant.revoked", account_id, key.id
+                    )
 
 
-def _check_caller(signed_in: SignedIn, members: Sequence[Membership]) -> None:
+def check_caller(signed_in: SignedIn, members: Sequence[Membership], action: Action) -> None:
     """Check the caller's role once more under the lock: it may have been taken away meanwhile."""
     if signed_in.user is None:
         return
     role = require_record(
         next((each.role for each in members if each.user_id == signed_in.user.id), None), "member"
     )
-    check_allowed(role, Action.MANAGE_MEMBERS)
+    check_allowed(role, action)
 
 
 @frozen

@@ -129,7 +129,8 @@ class KeyAdministration:
             before = await tx.registry.load_key(key_id)
             key = await tx.registry.revoke_key(key_id, now)
             if key != before:
-                await self._record(tx, now, "key.revoked", key.account_id, key_id)
+                action = "key.revoked" if key.client_id is None else "grant.revoked"
+                await self._record(tx, now, action, key.account_id, key_id)
         return key
 
     async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:

@@ -236,16 +236,23 @@ class Admit:
     lookups: KeyLookups = field(factory=KeyLookups)
 
     async def authenticate(
-        self, authorization: str | None, now: datetime, includes: CallerIncludes = NO_INCLUDES
+        self,
+        authorization: str | None,
+        now: datetime,
+        includes: CallerIncludes = NO_INCLUDES,
+        *,
+        takes_tokens: bool = False,
     ) -> Caller:
         """Authenticate the caller, and read the parts of the account in `includes` by the same query.
+
+        `takes_tokens`: an access token of a grant stands for its key.
 
         Raises:
             InvalidApiKey: no key, a malformed one, or one that is unknown, revoked, expired or of a suspended
                 account.
             ServiceUnavailable: too many unknown keys wait to be looked up.
         """
-        key_digest = digest(read_bearer(authorization, self.key_prefix))
+        key_digest = digest(read_bearer(authorization, self.key_prefix, takes_tokens=takes_tokens))
         look_up = partial(self.queries.find_caller, key_digest, includes)
         caller = await self.lookups.find(key_digest, now, look_up)
         try:

@@ -324,3 +324,29 @@ def test_a_key_of_the_playground_is_known_by_name_member_and_short_life():
     assert not keys.is_playground_key(key, UUID(int=8), NOW)
     assert keys.is_playground_key(key, member, end - TICK)
     assert not keys.is_playground_key(key, member, end)
+
+
+def test_a_token_of_a_grant_is_read_where_tokens_are_taken_alone() -> None:
+    token = keys.mint("mk", bytes(32), keys.ACCESS_TOKEN)
+    assert token.startswith("mk_oauth_")
+    assert keys.read_bearer(f"Bearer {token}", "mk", takes_tokens=True) == token
+    assert keys.read_bearer(f"Bearer {MINTED}", "mk", takes_tokens=True) == MINTED
+    with pytest.raises(InvalidApiKey, match="begins with mk_live_"):
+        keys.read_bearer(f"Bearer {token}", "mk")
+    with pytest.raises(InvalidApiKey, match="43 characters after mk_oauth_"):
+        keys.read_bearer(f"Bearer {token}x", "mk", takes_tokens=True)
+    with pytest.raises(InvalidApiKey, match="begins with mk_live_"):
+        keys.read_bearer(f"Bearer {keys.mint('mk', bytes(32), keys.REFRESH_TOKEN)}", "mk", takes_tokens=True)
+
+
+def test_a_grant_ends_with_its_access_token_and_is_not_rolled() -> None:
+    now = datetime(2026, 12, 1, tzinfo=UTC)
+    end = now + timedelta(hours=1)
+    grant = keys.ApiKey(UUID(int=1), UUID(int=2), (), None, now, client_id="c", token_expires_at=end)
+    assert keys.check_usable(grant, now) is grant
+    with pytest.raises(InvalidApiKey):
+        keys.check_usable(grant, end)
+    assert keys.is_usable(grant, end)
+    assert keys.masked("mk", grant) == "mk_oauth_…"
+    with pytest.raises(Conflict, match="grant"):
+        keys.roll(grant, 0, UUID(int=3), MINTED, now)

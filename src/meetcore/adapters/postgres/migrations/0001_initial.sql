@@ -55,10 +55,53 @@ CREATE TABLE api_keys (
     last_four      text,
     created_by     uuid,  -- no foreign key: outlives
     last_used_at   timestamptz,
-    first_key_id   uuid REFERENCES api_keys
+    first_key_id   uuid REFERENCES api_keys,
+    client_id      text,  -- no foreign key: outlives
+    token_expires_at timestamptz
 ) WITH (fillfactor = 70);
 CREATE INDEX api_keys_of_account ON api_keys (account_id, id);
 CREATE INDEX api_keys_by_last_four ON api_keys (last_four);
+CREATE INDEX api_keys_of_clients ON api_keys (client_id) WHERE client_id IS NOT NULL;
+
+-- Programs that ask for grants: a grant is a key with a client. No secrets: redirect URIs identify them.
+CREATE TABLE oauth_clients (
+    id             text PRIMARY KEY,
+    name           text NOT NULL,
+    redirect_uris  text[] NOT NULL,
+    created_at     timestamptz NOT NULL,
+    fetched_at     timestamptz,
+    used_at        timestamptz
+);
+CREATE INDEX oauth_clients_by_age ON oauth_clients (created_at);
+
+-- Requests for grants, and their codes once they are allowed.
+CREATE TABLE oauth_authorizations (
+    id              uuid PRIMARY KEY,
+    client_id       text NOT NULL,  -- no foreign key: outlives
+    redirect_uri    text NOT NULL,
+    state           text,
+    code_challenge  text NOT NULL,
+    scopes          text[] NOT NULL CHECK (scopes <@ ARRAY[
+        'meetings:read', 'meetings:write', 'notulen:read', 'notulen:write', 'recordings:read', 'recordings:write',
+        'credits:read', 'credits:write', 'webhooks:read', 'webhooks:write']),
+    expires_at      timestamptz NOT NULL,
+    key_id          uuid REFERENCES api_keys,
+    key_expires_at  timestamptz,
+    used_at         timestamptz,
+    digest          bytea UNIQUE CHECK (length(digest) = 32)
+);
+CREATE INDEX oauth_authorizations_by_expiry ON oauth_authorizations (expires_at);
+CREATE INDEX oauth_authorizations_of_keys ON oauth_authorizations (key_id) WHERE key_id IS NOT NULL;
+
+-- Refresh tokens by their digests; a used one is kept for a while, so that its second use is noticed.
+CREATE TABLE oauth_refresh_tokens (
+    digest      bytea PRIMARY KEY CHECK (length(digest) = 32),
+    key_id      uuid NOT NULL REFERENCES api_keys,
+    created_at  timestamptz NOT NULL,
+    used_at     timestamptz
+);
+CREATE INDEX oauth_refresh_tokens_of_keys ON oauth_refresh_tokens (key_id);
+CREATE INDEX oauth_refresh_tokens_by_use ON oauth_refresh_tokens (used_at) WHERE used_at IS NOT NULL;
 
 -- Who changed what, when and from where, of an account or of none. The service's role can only add to it.
 CREATE TABLE audit_log (

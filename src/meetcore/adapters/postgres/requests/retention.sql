@@ -113,6 +113,10 @@ WITH noted AS (
     INSERT INTO account_erasures (account_id, requested_at) VALUES (%(account_id)s, %(at)s) ON CONFLICT DO NOTHING
 ), keys AS (
     UPDATE api_keys SET revoked_at = COALESCE(revoked_at, %(at)s), name = %(erased)s WHERE account_id = %(account_id)s
+), tokens AS (
+    DELETE FROM oauth_refresh_tokens t USING api_keys k WHERE k.id = t.key_id AND k.account_id = %(account_id)s
+), authorizations AS (
+    DELETE FROM oauth_authorizations o USING api_keys k WHERE k.id = o.key_id AND k.account_id = %(account_id)s
 ), invitations AS (
     UPDATE invitations SET email = 'erased-' || id || '@erased.invalid', revoked_at = COALESCE(revoked_at, %(at)s)
     WHERE account_id = %(account_id)s

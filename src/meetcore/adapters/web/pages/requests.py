@@ -22,7 +22,7 @@ from meetcore.domain.money.amounts import MAX_TYPED, read_amount
 from meetcore.domain.money.transfers import InvalidAmount
 from meetcore.domain.records.pages import KeyUse, RequestDetails
 from meetcore.domain.requests import request_log, views
-from meetcore.domain.requests.keys import ApiKey, InvalidName, Scope, check_name
+from meetcore.domain.requests.keys import ApiKey, InvalidName, Scope, check_name, masked
 from meetcore.usecases.requests.administration import MintedKey
 
 KEYS: Final = "/dashboard/keys"
@@ -63,10 +63,10 @@ async def ask_for_key(visit: Visit) -> Response:
 async def create_key(visit: Visit) -> Response:
     """Create a key and show it once."""
     form, errors = visit.form, {}
-    scopes = _read_scopes(form)
+    scopes = read_scopes(form)
     if not scopes:
         errors["scopes"] = visit.text(_("Choose at least one scope."))
-    daily_cap = _read_cap(visit, form.get("daily_cap", ""))
+    daily_cap = read_cap(visit, form.get("daily_cap", ""))
     if isinstance(daily_cap, str):
         errors["daily_cap"] = visit.text(daily_cap)
     days = form.get("expires_in_days", "0")
@@ -87,7 +87,8 @@ async def create_key(visit: Visit) -> Response:
     return await _list(visit, minted)
 
 
-def _read_scopes(form: Mapping[str, str]) -> list[Scope]:
+def read_scopes(form: Mapping[str, str]) -> list[Scope]:
+    """Read the scopes of a form, by a preset or by their boxes."""
     match form.get("preset"):
         case "read":
             return [scope for scope in Scope if scope.value.endswith(":read")]
@@ -100,7 +101,7 @@ def _read_scopes(form: Mapping[str, str]) -> list[Scope]:
 @Page("POST", f"{KEYS}/{{id}}/cap", Action.MANAGE_CAPS, needs_fresh=True)
 async def change_cap(visit: Visit) -> Response:
     """Change or remove the daily cap of a key."""
-    daily_cap = _read_cap(visit, visit.form.get("daily_cap", ""))
+    daily_cap = read_cap(visit, visit.form.get("daily_cap", ""))
     if isinstance(daily_cap, str):
         return await _list(visit, errors={f"cap-{visit.path_id('key')}": visit.text(daily_cap)})
     await visit.use.keys.set_daily_cap(visit.signed_in, visit.client_address, visit.path_id("key"), daily_cap)
@@ -163,7 +164,7 @@ async def _list(
 
 def _row(visit: Visit, use: KeyUse) -> _Row:
     key = use.key
-    shown = f"{visit.use.administration.key_prefix}_live_…{key.last_four or ''}"
+    shown = masked(visit.use.administration.key_prefix, key)
     ends = [at for at in (key.revoked_at, key.expires_at) if at is not None and at <= visit.now]
     return _Row(key, use.spent, shown, min(ends, default=None))
 
@@ -176,12 +177,12 @@ def _form(visit: Visit, values: Mapping[str, str], errors: Mapping[str, str]) ->
         presets=[(value, visit.text(text)) for value, text in _PRESETS.items()],
         chosen=[name.removeprefix(_PREFIXED) for name in values if name.startswith(_PREFIXED)],
         form_key=values.get("form_key") or visit.new_form_key(),
-        scopes=[(scope.value, visit.text(text)) for scope, text in SCOPE_TEXTS.items()],
-        expiries=[(str(days), _expiry_text(visit, days)) for days in EXPIRIES_DAYS],
+        scopes=scope_texts(visit),
+        expiries=[(str(days), expiry_text(visit, days)) for days in EXPIRIES_DAYS],
     )
 
 
-def _read_cap(visit: Visit, text: str) -> int | str | None:
+def read_cap(visit: Visit, text: str) -> int | str | None:
     """Read a cap in credits, `None` without one; return a text for an invalid entry."""
     if not text.strip():
         return None
@@ -189,6 +190,11 @@ def _read_cap(visit: Visit, text: str) -> int | str | None:
         return read_amount(text, visit.look.language, least=0, most=MAX_TYPED)
     except InvalidAmount:
         return _("Write a whole number of credits, or nothing.")
+
+
+def scope_texts(visit: Visit) -> list[tuple[str, str]]:
+    """Return every scope with what it allows."""
+    return [(scope.value, visit.text(text)) for scope, text in SCOPE_TEXTS.items()]
 
 
 def _new_id(visit: Visit) -> UUID | None:
@@ -209,7 +215,8 @@ def _overlap_text(visit: Visit, hours: int) -> str:
     )
 
 
-def _expiry_text(visit: Visit, days: int) -> str:
+def expiry_text(visit: Visit, days: int) -> str:
+    """Say for how many days a key works; 0 is until it is revoked."""
     return visit.text(_("%(days)s days"), days=days) if days else visit.text(_("until it is revoked"))
 
 

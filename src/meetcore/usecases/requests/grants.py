@@ -1,0 +1,198 @@
+"""Grants of OAuth clients: asked for, allowed or refused by a member, exchanged for tokens and refreshed."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from attrs import evolve, field, frozen
+
+from meetcore.domain.errors import require_record
+from meetcore.domain.meetings.schedule import utc_text
+from meetcore.domain.members.audit import SERVICE, ActionOrigin
+from meetcore.domain.members.roles import Action
+from meetcore.domain.members.views import SignedIn, check_member
+from meetcore.domain.requests import grants, keys
+from meetcore.domain.requests.accounts import AccountStatus, status_of
+from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.members.audit import record_action
+from meetcore.usecases.members.members import check_caller
+from meetcore.usecases.requests.erasure import lock_unerased
+from meetcore.usecases.requests.oauth_clients import OAuthClients
+from meetcore.usecases.runtime import Runtime
+
+CONSENT_PAGE: Final = "/dashboard/connect"
+
+
+@frozen
+class IssuedTokens:
+    """New tokens of a grant: the only moment at which they can be read."""
+
+    key: keys.ApiKey
+    access: str = field(repr=False)
+    refresh: str = field(repr=False)
+    expires_in: timedelta
+
+
+@frozen
+class Grants:
+    """Grants of an issuer, whose URL answers name, so that a client cannot mix it up (RFC 9207)."""
+
+    store: Store
+    clients: OAuthClients
+    runtime: Runtime
+    key_prefix: str
+    issuer: str
+
+    async def ask(
+        self,
+        client_id: str,
+        redirect_uri: str,
+        state: str | None,
+        challenge: str,
+        scopes: Sequence[keys.Scope],
+    ) -> str:
+        """Keep a checked request for a grant; return the path of the page on which a member answers it."""
+        now = self.runtime.now()
+        asked = grants.Authorization(
+            self.runtime.new_id(now), client_id, redirect_uri, state, challenge, tuple(scopes),
+            now + grants.ANSWER_WITHIN,
+        )  # fmt: skip
+        async with self.store.at_once() as tx:
+            await tx.grants.add_authorization(asked)
+        return f"{CONSENT_PAGE}/{asked.id}"
+
+    async def find_open(self, who: SignedIn, id: UUID) -> tuple[grants.Authorization, grants.OAuthClient]:
+        """Return a request that waits for an answer, and its client; raise `Gone` for any other."""
+        check_member(who, Action.MANAGE_KEYS)
+        async with self.store.at_once() as tx:
+            found = await tx.grants.find_authorization(id)
+        asked = grants.check_open(found, self.runtime.now())
+        return asked, require_record(await self.clients.find(asked.client_id), "client")
+
+    async def allow(
+        self, who: SignedIn, id: UUID, scopes: Sequence[keys.Scope], daily_cap: int | None,
+        expires_at: datetime | None, client_address: str | None,
+    ) -> str:  # fmt: skip
+        """Give a grant; return the URL that brings its code to the client.
+
+        The key works from the exchange of the code on. Raises `Gone` where the request was answered, and
+        `Conflict` for an erased account.
+        """
+        _, client = await self.find_open(who, id)
+        now, origin = self.runtime.now(), who.origin(client_address)
+        keys.check_expiry(expires_at, now)
+        code, code_end = self._mint("code"), now + grants.CODE_FOR
+        key = keys.ApiKey(
+            self.runtime.new_id(now), who.account.id, tuple(scopes), daily_cap, now, code_end,
+            name=client.name, created_by=None if who.user is None else who.user.id, client_id=client.id,
+        )  # fmt: skip
+        async with self.store.begin() as tx:
+            await lock_unerased(tx, who.account.id)
+            check_caller(who, await tx.members.load_members(who.account.id), Action.MANAGE_KEYS)
+            asked = grants.check_open(await tx.grants.load_authorization(id), now)
+            await tx.registry.add_key(key, keys.digest(self._mint(keys.ACCESS_TOKEN)))
+            allowed = evolve(asked, key_id=key.id, expires_at=code_end, key_expires_at=expires_at)
+            await tx.grants.allow(allowed, keys.digest(code), now)
+            await self._record(
+                tx, now, origin, "grant.given", key, name=client.name, client=client.id[:255],
+                scopes=" ".join(scopes), daily_cap=daily_cap,
+                expires_at=None if expires_at is None else utc_text(expires_at),
+            )  # fmt: skip
+        return grants.redirection(asked.redirect_uri, code=code, state=asked.state, iss=self.issuer)
+
+    async def refuse(self, who: SignedIn, id: UUID, client_address: str | None) -> str:
+        """Refuse a grant; return the URL that tells the client. Raises `Gone` where it was answered."""
+        _, client = await self.find_open(who, id)
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            asked = grants.check_open(await tx.grants.load_authorization(id), now)
+            await tx.grants.delete_authorization(id)
+            await record_action(
+                tx, self.runtime, now, who.origin(client_address), "grant.refused", who.account.id, id,
+                name=client.name, client=client.id[:255],
+            )  # fmt: skip
+        return grants.redirection(
+            asked.redirect_uri, error="access_denied", state=asked.state, iss=self.issuer
+        )
+
+    async def find_code(self, client_id: str, code: str) -> grants.Authorization | None:
+        """Return what a client's code was given for; one that was used revokes its grant."""
+        async with self.store.at_once() as tx:
+            found = await tx.grants.find_code(keys.digest(code))
+        if found is None or found.client_id != client_id or found.key_id is None:
+            return None
+        if found.used_at is not None:
+            await self._revoke(found.key_id, "code")
+            return None
+        return found if self.runtime.now() < found.expires_at else None
+
+    async def exchange_code(self, found: grants.Authorization) -> IssuedTokens | None:
+        """Use a code up for the first tokens of its grant; `None` if it was used or the grant has ended."""
+        assert found.key_id is not None
+        async with self.store.begin() as tx:
+            key, now = await tx.registry.load_key(found.key_id), self.runtime.now()
+            if await tx.grants.use_code(found.id, now):
+                return await self._issue(tx, key, found.key_expires_at, now)
+        await self._revoke(found.key_id, "code")
+        return None
+
+    async def find_refreshed(self, client_id: str, token: str) -> keys.ApiKey | None:
+        """Return the grant of a client's refresh token; one that was used revokes its grant."""
+        async with self.store.begin() as tx:
+            found = await tx.grants.find_refresh_token(keys.digest(token))
+            if found is None or found.client_id != client_id:
+                return None
+            if found.used_at is None:
+                return await tx.registry.load_key(found.key_id)
+        await self._revoke(found.key_id, "refresh token")
+        return None
+
+    async def refresh(self, token: str) -> IssuedTokens | None:
+        """Use a refresh token up for new tokens; `None` where it was used or the grant has ended."""
+        async with self.store.begin() as tx:
+            found = await tx.grants.find_refresh_token(keys.digest(token))
+            if found is None:
+                return None
+            key, now = await tx.registry.load_key(found.key_id), self.runtime.now()
+            if await tx.grants.use_refresh_token(keys.digest(token), now):
+                return await self._issue(tx, key, key.expires_at, now)
+        await self._revoke(found.key_id, "refresh token")
+        return None
+
+    async def purge(self) -> None:
+        """Delete requests, used tokens and clients that are past their time, a portion at a time."""
+        purged = True
+        while purged:
+            async with self.store.at_once() as tx:
+                purged = bool(await tx.grants.purge(self.runtime.now()))
+
+    async def _issue(
+        self, tx: Transaction, key: keys.ApiKey, expires_at: datetime | None, now: datetime
+    ) -> IssuedTokens | None:
+        account = await tx.registry.load_account(key.account_id)
+        if status_of(account.suspended_at) is AccountStatus.SUSPENDED or not keys.is_usable(key, now):
+            return None
+        end = now + grants.ACCESS_FOR
+        end = end if expires_at is None else min(end, expires_at)
+        issued = evolve(key, expires_at=expires_at, token_expires_at=end)
+        access, refresh = self._mint(keys.ACCESS_TOKEN), self._mint(keys.REFRESH_TOKEN)
+        await tx.grants.issue(issued, keys.digest(access), keys.digest(refresh), now)
+        return IssuedTokens(issued, access, refresh, end - now)
+
+    async def _revoke(self, key_id: UUID, reason: str) -> None:
+        """Revoke a grant whose code or refresh token was used twice (RFC 9700, 4.14.2)."""
+        async with self.store.begin() as tx:
+            before, now = await tx.registry.load_key(key_id), self.runtime.now()
+            if before.revoked_at is None:
+                await tx.registry.revoke_key(key_id, now)
+                await self._record(tx, now, SERVICE, "grant.revoked", before, reason=f"{reason} used twice")
+
+    def _mint(self, kind: str) -> str:
+        return keys.mint(self.key_prefix, self.runtime.entropy.token_bytes(keys.SECRET_BYTES), kind)
+
+    async def _record(
+        self, tx: Transaction, now: datetime, origin: ActionOrigin, action: str, key: keys.ApiKey,
+        **details: str | int | None,
+    ) -> None:  # fmt: skip
+        await record_action(tx, self.runtime, now, origin, action, key.account_id, key.id, **details)

@@ -1,0 +1,135 @@
+"""OAuth grants: redirect URIs, clients and their documents, authorizations."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from meetcore.domain.errors import Gone, RateLimited
+from meetcore.domain.requests import grants
+from meetcore.domain.requests.keys import Scope
+
+NOW = datetime(2026, 12, 1, 2, 0, tzinfo=UTC)
+CALLBACK = "https://agent.example/callback"
+DOCUMENT = "https://agent.example/oauth/client.json"
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        (CALLBACK, CALLBACK),
+        ("https://Agent.Example:443/callback?x=1", "https://agent.example/callback?x=1"),
+        ("https://agent.example", "https://agent.example/"),
+        ("https://agent.example?x=1", "https://agent.example/?x=1"),
+        ("http://127.0.0.1:3000/cb", "http://127.0.0.1:3000/cb"),
+        ("http://[::1]:80/cb", "http://[::1]/cb"),
+        ("http://localhost/cb", "http://localhost/cb"),
+    ],
+)
+def test_a_redirect_uri_has_one_normal_form(text: str, normal: str) -> None:
+    assert grants.check_redirect_uri(text) == normal
+    assert grants.check_redirect_uri(normal) == normal
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://agent.example/cb", "https://agent.example/cb#x", "https://user@agent.example/", "cursor://cb",
+        "https:///cb", "https://agent.example/\n", "https://agent.example/ä", "https://a;b/", "HTTPS://a.example/",
+        "http://127.0.0.1.evil.example/", "https://agent.example\\@evil.example/",
+        f"https://a.example/{'x' * 1000}",
+    ],
+)  # fmt: skip
+def test_what_is_no_safe_redirect_uri_is_refused(text: str) -> None:
+    with pytest.raises(grants.InvalidClient):
+        grants.check_redirect_uri(text)
+
+
+def test_a_redirect_uri_is_matched_whole_but_for_the_port_of_this_machine() -> None:
+    here = "http://127.0.0.1:3000/cb"
+    registered = (CALLBACK, here, "http://[::1]/cb")
+    for uri in (*registered, "http://127.0.0.1:49152/cb", "http://127.0.0.1/cb", "http://[::1]:5/cb"):
+        assert grants.is_registered(uri, registered), uri
+    for uri in (
+        f"{CALLBACK}/",
+        f"{CALLBACK}?x=1",
+        "https://agent.example:444/callback",
+        "http://localhost/cb",
+    ):
+        assert not grants.is_registered(uri, registered), uri
+    assert not grants.is_registered(here, (CALLBACK,))
+
+
+def test_an_answer_is_added_to_the_query_of_a_redirect_uri() -> None:
+    assert grants.redirection(CALLBACK, code="a b", state=None) == f"{CALLBACK}?code=a+b"
+    assert grants.redirection(f"{CALLBACK}?x=1", code="a") == f"{CALLBACK}?x=1&code=a"
+    assert grants.origin_of("http://127.0.0.1:3000/cb?x=1") == "http://127.0.0.1:3000"
+
+
+def test_a_client_has_a_name_of_one_line_or_that_of_its_address() -> None:
+    client = grants.new_client("c", " Agent\n\u202eX ", [CALLBACK, CALLBACK], NOW)
+    assert client == grants.OAuthClient("c", "AgentX", (CALLBACK,), NOW)
+    for name in (None, "", "\n", 5):
+        assert grants.new_client("c", name, [CALLBACK], NOW).name == "agent.example"
+    assert grants.new_client("c", "x" * 61, [CALLBACK], NOW).name == "x" * 60
+
+
+@pytest.mark.parametrize("uris", [None, [], [CALLBACK] * 11, [CALLBACK, "x"], {"a": 1}, [5]])
+def test_a_client_has_one_to_ten_redirect_uris(uris: object) -> None:
+    with pytest.raises(grants.InvalidClient):
+        grants.new_client("c", "Agent", uris, NOW)
+
+
+def test_the_url_of_a_document_has_a_path_and_nothing_behind_it() -> None:
+    found = grants.document_url(DOCUMENT)
+    assert found is not None
+    assert found.text == DOCUMENT
+    for text in (
+        "c", "http://agent.example/c", "https://agent.example", "https://agent.example/", f"{DOCUMENT}?x=1",
+        f"{DOCUMENT}#x", "https://agent.example/a/../c", "https://u@agent.example/c", f"{DOCUMENT}?",
+        "https://agent.example:8443/c",
+    ):  # fmt: skip
+        assert grants.document_url(text) is None, text
+
+
+def test_a_document_names_its_own_url() -> None:
+    told = {"client_id": DOCUMENT, "client_name": "Agent", "redirect_uris": [CALLBACK]}
+    client = grants.read_document(DOCUMENT, json.dumps(told).encode(), NOW)
+    assert client == grants.OAuthClient(DOCUMENT, "Agent", (CALLBACK,), NOW, NOW)
+    for body in (
+        b"", b"[]", b"[" * 100_000, json.dumps(told | {"client_id": CALLBACK}).encode(),
+        json.dumps(told | {"client_secret": "x"}).encode(),
+        json.dumps(told | {"redirect_uris": "x"}).encode(),
+    ):  # fmt: skip
+        with pytest.raises(grants.InvalidClient):
+            grants.read_document(DOCUMENT, body, NOW)
+
+
+def test_a_request_is_answered_once_and_in_time() -> None:
+    asked = grants.Authorization(UUID(int=1), "c", CALLBACK, None, "x" * 43, (), NOW)
+    before = NOW - timedelta(seconds=1)
+    assert grants.check_open(asked, before) is asked
+    for one, now in ((asked, NOW), (evolve(asked, key_id=UUID(int=2)), before), (None, before)):
+        with pytest.raises(Gone):
+            grants.check_open(one, now)
+
+
+def test_challenges_have_the_length_of_a_digest_and_unknown_scopes_are_ignored() -> None:
+    assert grants.is_challenge("E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
+    assert not grants.is_challenge("x" * 42)
+    assert not grants.is_challenge("x" * 42 + "=")
+    wanted = ["openid", "notulen:read", "meetings:read"]
+    assert grants.known_scopes(wanted) == (Scope.MEETINGS_READ, Scope.NOTULEN_READ)
+
+
+def test_each_act_is_counted_by_address_and_in_all() -> None:
+    ids = {grants.counter(act, address) for act in grants.Act for address in ("10.0.0.1", "10.0.0.2", None)}
+    assert len(ids | {grants.counter_of_all(act) for act in grants.Act}) == 16
+    assert grants.counter(grants.Act.TOKEN, "fd00::1") == grants.counter(grants.Act.TOKEN, "fd00::2")
+    grants.check_count(30, 30, NOW)
+    with pytest.raises(RateLimited):
+        grants.check_count(31, 30, NOW)
