@@ -1,8 +1,9 @@
 """An MCP agent in its own process: the official client, driven line by line.
 
 Standard input has one JSON document per line: the address, then each call; each gets one line of result. The
-address is a URL with a key, or a command that serves over stdio. With `agrees` there is a person who can be
-asked, and who says yes or no.
+address is a URL with a key, a URL alone, to which it connects by OAuth, or a command that serves over stdio.
+By OAuth it writes the address of the consent page, and reads the address to which the browser was sent. With
+`agrees` there is a person who can be asked, and who says yes or no.
 """
 
 from __future__ import annotations
@@ -13,12 +14,21 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+)
 from mcp_types import ElicitResult
 
+CALLBACK = "http://127.0.0.1:3000/callback"
 ASKED: list[str] = []
 
 
@@ -45,12 +55,54 @@ async def connected(place: dict[str, Any]) -> AsyncIterator[Client]:
         ) as client:
             yield client
         return
-    headers = {"Authorization": f"Bearer {place['key']}"}
+    given: dict[str, Any] = {"auth": by_oauth(place["url"])}
+    if "key" in place:
+        given = {"headers": {"Authorization": f"Bearer {place['key']}"}}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30, trust_env=False) as http,
+        httpx2.AsyncClient(**given, timeout=30, trust_env=False) as http,
         Client(streamable_http_client(place["url"], http_client=http), **options) as client,
     ):
         yield client
+
+
+class KeptTokens:
+    """The storage of the official client, in memory."""
+
+    tokens: OAuthToken | None = None
+    client: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+def by_oauth(url: str) -> OAuthClientProvider:
+    """Return the official client's authentication, which knows the URL and nothing else."""
+
+    async def leave(place: str) -> None:
+        print(json.dumps({"authorize": place}), flush=True)
+
+    async def come_back() -> AuthorizationCodeResult:
+        line = await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+        query = {
+            name: values[0] for name, values in parse_qs(urlsplit(json.loads(line)["back"]).query).items()
+        }
+        if "error" in query:
+            raise OAuthFlowError(query["error"])
+        return AuthorizationCodeResult(code=query["code"], state=query.get("state"), iss=query.get("iss"))
+
+    metadata = OAuthClientMetadata.model_validate(
+        {"client_name": "Agent in Python", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}
+    )
+    return OAuthClientProvider(url, metadata, KeptTokens(), leave, come_back)
 
 
 async def answered(client: Client, request: dict[str, Any]) -> dict[str, Any]:
