@@ -144,7 +144,7 @@ async def test_a_refusal_is_told_and_leaves_nothing(
     path = await program.question()
     back = answered(await owner.post(path, path, answer="refuse"))
     assert back == {"error": "access_denied", "state": "s t&=1", "iss": BASE_URL}
-    assert (await owner.get(path)).status_code == 410
+    assert (await owner.get(path)).status_code == 404
     assert await harness.query("SELECT id FROM api_keys WHERE client_id = %s", program.client_id) == []
     assert await audit(harness, customer) == ["grant.refused"]
 

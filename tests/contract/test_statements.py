@@ -53,6 +53,12 @@ INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, 
 SELECT a, a, n || '@example.com', 'A', at, 0, false, 1 FROM many;
 INSERT INTO api_keys (id, account_id, digest, scopes, created_at)
 SELECT b, a, sha256(n::text::bytea), '{}', at FROM many;
+INSERT INTO oauth_clients (id, name, redirect_uris, created_at) SELECT n::text, 'x', '{}', at FROM many;
+INSERT INTO oauth_authorizations
+    (id, client_id, redirect_uri, code_challenge, scopes, expires_at, key_id, digest)
+SELECT a, n::text, 'x', 'x', '{}', at, b, sha256(n::text::bytea) FROM many;
+INSERT INTO oauth_refresh_tokens
+SELECT sha256(n::text::bytea), b, at, CASE WHEN is_rare THEN at END FROM many;
 INSERT INTO users SELECT a, n || '@example.com', 'A', at FROM many;
 INSERT INTO memberships SELECT a, a, 'owner', at FROM many;
 INSERT INTO invitations (id, account_id, email, role, created_at, expires_at)

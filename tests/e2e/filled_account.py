@@ -19,6 +19,7 @@ from meetcore.domain.members.sign_in import MAX_PORTAL_MINUTES
 from meetcore.domain.requests.keys import Scope
 from tests.e2e.customers import client, meeting_body
 from tests.e2e.receiver import Receiver
+from tests.support.oauth_requests import a_request_for_a_grant
 from tests.support.past_credits import last_month, move_credits
 from tests.support.program import SECRETS_KEY, Running, Site, run_apart, until
 
@@ -62,6 +63,7 @@ def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
         "accounts": account_id, "meetings": meeting, "notes": note, "webhooks": webhook,
         "deliveries": delivery, "requests": request, "credits": payment["id"], "payments": doubtful,
         "statements": month, "playground": "create_meeting",
+        "connect": with_application(site, server.url, a_request_for_a_grant),
     }  # fmt: skip
     sandbox = {
         "/sandbox/meetings/{meeting_id}": [each.removeprefix(server.url) for each in joining],

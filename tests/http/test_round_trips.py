@@ -40,6 +40,7 @@ from meetcore.usecases.members.sign_in_links import (
 )
 from tests.support.api_contract import Contract
 from tests.support.api_harness import BASE_URL, Customer, api_on, client_of, code_of
+from tests.support.oauth_requests import a_request_for_a_grant
 from tests.support.paid_payments import a_paid_payment
 from tests.support.sandbox_recordings import a_recording, note_in
 
@@ -166,6 +167,7 @@ async def test_a_page_takes_four_trips_at_most(line: Wire, customer: Customer) -
     ids = {
         "meetings": recording["meeting_id"], "notes": note["id"], "webhooks": webhook["id"],
         "requests": str(called.id), "credits": await a_paid_payment(customer),
+        "connect": await a_request_for_a_grant(customer.application),
     }  # fmt: skip
     for page in PAGES:
         if page.method == "GET" and page.path not in RECORDED:

@@ -79,6 +79,7 @@ async def ids_of(customer: Customer, browser: Browser) -> Mapping[str, str]:
         "sessions": await one("sessions"), "team": await one("memberships", "user_id"),
         "invitations": await one("invitations"), "credits": topup["id"],
         "passkeys": await a_passkey(customer), "playground": "get_me",
+        "connect": str(uuid4()),  # a request of a program is of no account until it is answered
     }  # fmt: skip
 
 

@@ -32,7 +32,7 @@ async def test_each_part_has_its_tasks_with_the_periods_of_the_policy() -> None:
     assert {task.name: task.every_s for task in webhooks} == {
         "sweep": 5.0, "reconcile": 5.0, "orphans": 5.0, "keep time": 5.0, "host keys": 5.0,
         "provider events": 1.0, "purge": 60.0, "sign-ins": 60.0, "maintenance": 60.0,
-        "erasures": 60.0,
+        "erasures": 60.0, "grants": 60.0,
     }  # fmt: skip
     assert {task.name: task.every_s for task in notes} == {"recordings": 1.0, "expiry": 7.0}
     assert {task.name for task in (*webhooks, *notes) if task.runs_on_notify} == {

@@ -16,7 +16,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from attrs import frozen
 
-from meetcore.domain.errors import Gone, InvalidRequest
+from meetcore.domain.errors import Gone, InvalidRequest, require_record
 from meetcore.domain.members.sign_in import too_many
 from meetcore.domain.requests.clients import one_client
 from meetcore.domain.requests.keys import MAX_NAME, Scope
@@ -213,7 +213,8 @@ def known_scopes(names: Collection[str]) -> tuple[Scope, ...]:
 
 
 def check_open(authorization: Authorization | None, now: datetime) -> Authorization:
-    """Return an authorization that waits for an answer, else raise `Gone`."""
-    if authorization is None or authorization.key_id is not None or now >= authorization.expires_at:
+    """Return an authorization that waits for an answer; raise `NotFound` without one, `Gone` for another."""
+    authorization = require_record(authorization, "request")
+    if authorization.key_id is not None or now >= authorization.expires_at:
         raise Gone("The request was answered, or has expired. Connect the program again.")
     return authorization

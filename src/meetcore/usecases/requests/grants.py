@@ -63,7 +63,7 @@ class Grants:
         return f"{CONSENT_PAGE}/{asked.id}"
 
     async def find_open(self, who: SignedIn, id: UUID) -> tuple[grants.Authorization, grants.OAuthClient]:
-        """Return a request that waits for an answer, and its client; raise `Gone` for any other."""
+        """Return a request that waits for an answer, and its client. Raises as `check_open`."""
         check_member(who, Action.MANAGE_KEYS)
         async with self.store.at_once() as tx:
             found = await tx.grants.find_authorization(id)
@@ -76,8 +76,8 @@ class Grants:
     ) -> str:  # fmt: skip
         """Give a grant; return the URL that brings its code to the client.
 
-        The key works from the exchange of the code on. Raises `Gone` where the request was answered, and
-        `Conflict` for an erased account.
+        The key works from the exchange of the code on. Raises as `check_open`, and `Conflict` for an erased
+        account.
         """
         _, client = await self.find_open(who, id)
         now, origin = self.runtime.now(), who.origin(client_address)
@@ -102,7 +102,7 @@ class Grants:
         return grants.redirection(asked.redirect_uri, code=code, state=asked.state, iss=self.issuer)
 
     async def refuse(self, who: SignedIn, id: UUID, client_address: str | None) -> str:
-        """Refuse a grant; return the URL that tells the client. Raises `Gone` where it was answered."""
+        """Refuse a grant; return the URL that tells the client. Raises as `check_open`."""
         _, client = await self.find_open(who, id)
         now = self.runtime.now()
         async with self.store.begin() as tx:

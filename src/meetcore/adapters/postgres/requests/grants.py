@@ -21,7 +21,7 @@ class PostgresGrantRepository(Repository):
     """Clients, authorizations and tokens."""
 
     async def find_client(self, client_id: str) -> grants.OAuthClient | None:
-        return await self._find(CLIENT, SQL["find_client"], id=client_id)
+        return await self._find(CLIENT, SQL["find_client"], client_id=client_id)
 
     async def save_client(self, client: grants.OAuthClient) -> None:
         await self._run(SQL["save_client"], CLIENT.parameters(client))

@@ -1,5 +1,5 @@
 -- find_client: Read a client by its id.
-SELECT {CLIENT.select} FROM oauth_clients c WHERE c.id = %(id)s
+SELECT {CLIENT.select} FROM oauth_clients c WHERE c.id = %(client_id)s
 
 -- save_client: Write a client; one whose document was fetched again keeps its first time.
 INSERT INTO oauth_clients ({CLIENT.names}) VALUES ({CLIENT.values})
