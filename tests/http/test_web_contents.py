@@ -19,6 +19,7 @@ from meetcore.domain.notes.notes import ActionItem, Decision, NoteDraft
 from meetcore.domain.notes.transcripts import Utterance
 from meetcore.domain.requests.request_log import LoggedRequest
 from tests.support.api_harness import BASE_URL, Customer
+from tests.support.oauth_requests import a_request_for_a_grant
 from tests.support.pages import Browser
 from tests.support.paid_payments import a_paid_payment
 from tests.support.sandbox_recordings import a_recording, note_in
@@ -31,9 +32,10 @@ FIELDS = (
     "note decision", "note quote", "note task", "note owner", "note due", "note topic", "note utterance",
     "note speaker", "note error", "key name", "webhook description", "response excerpt",
     "attempt error", "browser", "reason", "reference", "host", "refusal message",
-    "gateway message",
+    "gateway message", "program",
 )  # fmt: skip
-"""What a customer, a participant, a receiver of webhooks, a browser, a provider or an operator writes."""
+"""What a customer, a participant, a receiver of webhooks, a browser, a provider, a program or an operator
+writes."""
 
 
 def hostile(name: str) -> str:
@@ -107,6 +109,7 @@ async def write_everywhere(customer: Customer, member: Browser, operator: Browse
         "webhooks": webhook["id"], "deliveries": str(delivery["id"]),
         "requests": str(refused.id), "credits": await a_paid_payment(customer),
         "statements": f"{datetime.now(WIB):%Y-%m}", "playground": "get_me",
+        "connect": await a_request_for_a_grant(customer.application, hostile("program")[:60]),
     }  # fmt: skip
 
 
