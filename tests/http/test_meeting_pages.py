@@ -310,7 +310,7 @@ async def test_the_form_says_when_a_meeting_can_start_and_what_its_notes_cost(
         for name in ("auto_notulen", "with_recording", "pricing_tier_id")
     }
     assert '<span class="price">1 credit a minute</span>' in rows["auto_notulen"]
-    assert '<span class="price">5 to 60 credits, by size</span>' in rows["with_recording"]
+    assert '<span class="price">5 to 60 credits <small>by size</small></span>' in rows["with_recording"]
     assert_contains(rows["pricing_tier_id"], "10 credits", "15 with recording")
     body = customer.body(title="By hand")
     fields = {name: str(body[name]) for name in ("title", "date", "start_time", "pricing_tier_id")}
