@@ -11,7 +11,7 @@ import stat
 import sys
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -200,6 +200,7 @@ class EventFeed:
 
     client: Client
     kinds: Sequence[str] = ()
+    sleep: Callable[[float], object] = time.sleep
     _since: str | None = field(init=False, default=None)
     _seen: set[str] = field(init=False, factory=set)
 
@@ -226,7 +227,7 @@ class EventFeed:
         try:
             while True:
                 yield from self.poll()
-                time.sleep(POLL_S)
+                self.sleep(POLL_S)
         except KeyboardInterrupt:
             raise SystemExit(ExitCode.DONE) from None
 

@@ -106,6 +106,15 @@ def test_a_feed_gives_each_event_once_and_none_from_before() -> None:
     assert queries[4]["from"] == "2026-12-01T10:04:00+00:00"
 
 
+def test_an_event_waits_for_one_pause_of_half_a_second_at_most() -> None:
+    """One that happens right after an answer is in the next; docs/performance.md has what was measured."""
+    pauses: list[float] = []
+    script = [listed(), listed(), listed(("01", "meeting.ended"))]
+    with ScriptedServer(*script) as server, Client(server.url, API_KEY) as client:
+        assert ids([next(EventFeed(client, sleep=pauses.append).follow())]) == ["01"]
+    assert pauses == [0.5]
+
+
 def test_a_feed_may_be_of_some_types() -> None:
     script = [listed(), listed(("02", "credit.low"), ("01", "meeting.ended"))]
     with ScriptedServer(*script) as server, Client(server.url, API_KEY) as client:
