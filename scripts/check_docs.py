@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 import attrs
 
@@ -29,6 +29,14 @@ from meetcore.adapters.api.examples import EVENTS, payload  # noqa: E402
 from meetcore.adapters.http.error_pages import ERROR_PAGES  # noqa: E402
 from meetcore.adapters.prometheus import BUILD, FIGURES, UP  # noqa: E402
 from meetcore.adapters.settings import PREFIX, SecretStr, Settings  # noqa: E402
+from meetcore.domain.meetings import (  # noqa: E402
+    cancellation,
+    hosts,
+    meetings,
+    provider_events,
+    sessions,
+    views,
+)
 from meetcore.domain.members.roles import (  # noqa: E402
     ALLOWED,
     OPERATORS_ALLOWED,
@@ -36,6 +44,7 @@ from meetcore.domain.members.roles import (  # noqa: E402
     OperatorAction,
     scopes_of,
 )
+from meetcore.domain.notes.recordings import FileKind, RecordingFile  # noqa: E402
 from meetcore.domain.requests.keys import Scope  # noqa: E402
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES  # noqa: E402
 from meetcore.domain.webhooks.events import EventKind  # noqa: E402
@@ -46,6 +55,7 @@ from meetcore.domain.webhooks.retry_schedule import (  # noqa: E402
     RetrySchedule,
     wait_after,
 )
+from meetcore.ports import video_provider  # noqa: E402
 from meetcore.ports.observability import PROCESS_METRICS, Metric  # noqa: E402
 
 ABOUT = {
@@ -178,6 +188,31 @@ MUST = {
 REQUIRED = {"database_url": "; required"}
 
 
+ABILITIES = {
+    "name": "the name that the adapter is registered under",
+    "password": "the passwords that it accepts; with `None` a request with a password is refused",
+    "has_recording": "it records: the plugin has `files`. Else `with_recording` and `auto_notulen` are "
+    "refused",
+    "has_capacity": "a meeting takes the seats of its tier. Else meetings show `capacity` as `null`",
+    "has_login": "it can demand a login. Else `must_login` is refused",
+    "has_mute": "it can mute who joins. Else `mic_off` is refused",
+    "has_notification": "it mails the host. Else `email_notification` is refused",
+    "has_hosts": "each meeting takes a host, which an operator adds (`meetcore host add`) and "
+    "`provider_user_id` names. Else that is empty, and no host is ever lacking",
+    "creations_per_host_day": "a limit of each host between midnights in UTC: at it, `create` raises "
+    "`HostUnavailable`",
+    "host_key_digits": "hosts have keys of this length: `set_host_key` sets one. With `None` it raises "
+    "`ProviderRefused`",
+    "remembers_meetings": "after a removal `find` is empty and `remove` says `GONE`. Else meetings are "
+    "derived from the order, and nothing is stored",
+    "leaves_orphans": "one `create` may make two meetings, or one after it was given up: for five minutes "
+    "`find` is called again, and what is too much is removed",
+    "lists_meetings": "`list_host` and `read` serve `meetcore reconcile`. Else they return nothing: an empty "
+    "list, and `None`",
+}
+"""The meaning of each ability of a provider."""
+
+
 def main(arguments: list[str]) -> int:
     """Write the generated parts, or with `--check` report the stale ones."""
     stale = []
@@ -209,6 +244,7 @@ def wanted_pages() -> dict[str, str]:
             "figures of the store": metric_table(FIGURES.values()),
         },
         "docs/state-machines.md": state_machines.drawings(),
+        "docs/adapters.md": {"provider types": provider_types(), "abilities": abilities_table()},
         "docs/dashboard.md": {
             "roles": role_table(Action, ALLOWED),
             "role scopes": role_scopes_table(),
@@ -299,6 +335,49 @@ def retry_sentence() -> str:
         f"From the {WAITS_FROM_FAILURES}th failure in a row on a webhook waits for its next post, whatever "
         f"is due: {', '.join(longer)}, then {_duration(MAX_WAIT_S)} each time. So {DISABLE_AFTER_FAILURES} "
         f"failures in a row take at least {hours} h {seconds // 60} min.\n"
+    )
+
+
+def provider_types() -> str:
+    """Return the types of a provider's arguments and results, with their modules and fields."""
+    kinds = (
+        views.ProviderOrder, meetings.MeetingOptions, meetings.Provisioned, meetings.ProviderAbilities,
+        hosts.PasswordRule, cancellation.ProviderMeetingState, views.ListedMeeting, views.FoundMeeting,
+        video_provider.ProviderWebhook, provider_events.ProviderEvent, provider_events.ProviderEventKind,
+        sessions.Session, RecordingFile, FileKind,
+    )  # fmt: skip
+    return _table(
+        ("type", "of the module", "fields"),
+        ((f"`{each.__name__}`", f"`{each.__module__}`", ", ".join(_fields(each))) for each in kinds),
+    )
+
+
+def _fields(kind: type) -> list[str]:
+    if issubclass(kind, StrEnum):
+        return [f"`{each.name}`" for each in kind]
+    if kind is meetings.ProviderAbilities:
+        return ["see below"]
+    return [f"`{each.name}: {_type(each.type)}`" for each in attrs.fields(kind)]
+
+
+def _type(annotation: Any) -> str:
+    plain = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    text = plain.__name__ if isinstance(plain, type) and not get_args(plain) else str(plain)
+    return re.sub(r"\b\w+\.(?=\w)", "", text)
+
+
+def abilities_table() -> str:
+    """Return every ability with its default and meaning."""
+    return _table(
+        ("ability", "default", "meaning"),
+        (
+            (
+                f"`{each.name}`",
+                "" if each.default is attrs.NOTHING else f"`{each.default}`",
+                ABILITIES[each.name],
+            )
+            for each in attrs.fields(meetings.ProviderAbilities)
+        ),
     )
 
 

@@ -102,7 +102,10 @@ class VideoProvider(Protocol):
         """Make a meeting; raise `HostUnavailable`, too, where this host cannot before a certain instant."""
 
     async def find(self, order: views.ProviderOrder) -> Sequence[meetings.Provisioned]:
-        """Find every meeting with this order's id, the first made first; a provider may make several."""
+        """Find every meeting with this order's id, the first made first; a provider may make several.
+
+        It is empty only where the provider says that there is none; else it raises, and is called again.
+        """
 
     async def remove(self, provider_meeting_id: str) -> cancellation.ProviderMeetingState:
         """Delete a meeting that has not started; the state says if it runs, is over or gone already."""
@@ -111,13 +114,19 @@ class VideoProvider(Protocol):
         """End a meeting that runs; one that is over or gone is fine."""
 
     async def list_host(self, provider_user_id: str) -> Sequence[views.ListedMeeting]:
-        """List all meetings of a host, if the provider `lists_meetings`; raise `HostUnknown` without it."""
+        """List all meetings of a host, none unless the provider `lists_meetings`.
+
+        Raises `HostUnknown` where the provider has no such host.
+        """
 
     async def read(self, provider_meeting_id: str) -> views.FoundMeeting | None:
         """Read a meeting with our reference in it; `None` unless the provider `lists_meetings`."""
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
-        """Replace a host's key. After an error the host may have either key; a repetition is fine."""
+        """Replace a host's key; raise `ProviderRefused` where hosts have none.
+
+        After another error the host may have either key; a repetition is fine.
+        """
 
 
 class SignatureInvalid(Exception):

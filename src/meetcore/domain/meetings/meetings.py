@@ -80,13 +80,14 @@ _CLOCKS_DIFFER_BY: Final = timedelta(minutes=1)
 
 @frozen
 class ProviderAbilities:
-    """The abilities of the configured provider. A new one begins as False: a provider has to state it.
+    """The abilities of a provider. It turns off what it lacks: recordings, capacity, logins, muting, mail and
+    hosts are True by default, and so is `remembers_meetings`.
 
-    `password` is `None` without passwords. `has_hosts`: each meeting needs a licensed host;
-    `creations_per_host_day` is its limit between midnights in UTC, `host_key_digits` the length of its key,
-    `None` without either. `remembers_meetings`: it can list existing meetings; `lists_meetings`: those of a
-    host, with our reference. `leaves_orphans`: one request may make two meetings, or make one after it was
-    given up.
+    `password` is `None` without passwords. `has_capacity`: a meeting takes the seats of its tier, else it has
+    no limit that is known. `has_hosts`: each meeting needs a licensed host; `creations_per_host_day` is its
+    limit between midnights in UTC, `host_key_digits` the length of its key, `None` without either.
+    `remembers_meetings`: it knows which meetings exist; `lists_meetings`: it lists those of a host, with our
+    reference. `leaves_orphans`: one request may make two meetings, or make one after it was given up.
     """
 
     name: str

@@ -194,7 +194,10 @@ class FreeStartQuery:
 
 @frozen
 class ProviderOrder:
-    """A meeting to make. `meeting_id` is our own id, by which it is found again; a host may be empty."""
+    """A meeting to make. `meeting_id` is our own id, by which it is found again. `duration` is minutes.
+
+    `provider_user_id` names the host; it is empty with a provider without hosts.
+    """
 
     meeting_id: UUID
     provider_user_id: str
