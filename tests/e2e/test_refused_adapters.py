@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.program import PROGRAM, START_S, Site, free_port
+from tests.support.program import Done, Site, free_port
 
 MODULE = """
 from attrs import field, frozen, validators
@@ -30,15 +29,12 @@ UNSET = "MEETCORE_ACME_URL is not set"
 REFUSED = "MEETCORE_ACME_URL must match regex 'https://.*'"
 
 
-def run(site: Site, place: Path, *command: object, **settings: object) -> subprocess.CompletedProcess[str]:
+def run(site: Site, place: Path, *command: object, **settings: object) -> Done:
     """Run the program with a module of an adapter on its path."""
     (place / "acme.py").write_text(MODULE)
     env = site.env(provider="acme:ACME", **settings)
     env["PYTHONPATH"] = f"{place}{os.pathsep}{env.get('PYTHONPATH', '')}"
-    return subprocess.run(
-        [*PROGRAM, *map(str, command)],
-        cwd=place, env=env, capture_output=True, text=True, timeout=START_S, check=False,
-    )  # fmt: skip
+    return site.launcher.run(*command, env=env, cwd=place)
 
 
 @pytest.mark.parametrize(
@@ -54,22 +50,22 @@ def test_a_start_says_why_in_one_line(
 ) -> None:
     port = ("--port", free_port()) if "serve" in command else ()
     done = run(site, tmp_path, *command, *port, **settings)
-    assert done.returncode == 3, done.stderr
-    (line,) = done.stderr.splitlines()
+    assert done.code == 3, done.err
+    (line,) = done.err.splitlines()
     assert json.loads(line)["event"] == message
 
 
 def test_a_laptop_starts_no_database_for_it(site: Site, tmp_path: Path) -> None:
     done = run(site, tmp_path, "dev", "--port", free_port(), acme_url="https://a", acme_token="hunter2")
-    assert done.returncode == 3, done.stderr
+    assert done.code == 3, done.err
     place = f"{tmp_path}/acme.py, line 12"
-    assert done.stderr == (
+    assert done.err == (
         f"meetcore: MEETCORE_PROVIDER is acme:ACME, and it cannot be opened: ValueError at {place}\n"
     )
 
 
 def test_the_doctor_finds_it(site: Site, tmp_path: Path) -> None:
     done = run(site, tmp_path, "doctor", acme_url="https://a", acme_token="hunter2")
-    assert done.returncode == 1
-    assert "failed   provider    MEETCORE_PROVIDER is acme:ACME, and it cannot be opened: Val" in done.stdout
-    assert "hunter2" not in done.stdout + done.stderr
+    assert done.code == 1
+    assert "failed   provider    MEETCORE_PROVIDER is acme:ACME, and it cannot be opened: Val" in done.out
+    assert "hunter2" not in done.out + done.err
