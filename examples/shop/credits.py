@@ -127,10 +127,15 @@ class Credits:
             return _save(connection, posting)
 
     def reserve(self, account_id: UUID, order: str, price: int, at: datetime) -> ledger.Funds:
-        """Reserve credits for an order; `InsufficientCredits` where less is available."""
+        """Reserve credits for an order, once; `InsufficientCredits` where less is available."""
         with self._locked(account_id) as (connection, funds):
-            if _find(connection, account_id, operation=order_operation(order)) is not None:
-                raise Conflict(f"The order {order!r} is paid.", account_id)
+            found = select(open_holds.c.amount).filter_by(account_id=account_id, order_name=order)
+            open_amount = connection.execute(found).scalar_one_or_none()
+            if open_amount == price:
+                return funds
+            is_paid = _find(connection, account_id, operation=order_operation(order)) is not None
+            if is_paid or open_amount is not None:
+                raise Conflict(f"The order {order!r} is paid, or has another price.", account_id)
             hold = _hold(account_id, order, uuid4(), price, cap_day(at))
             # No daily caps here: the account stands in for a key, and its usage is not kept.
             reserved = holds.take(funds, holds.CapUsage(account_id, hold.cap_day), None, hold)

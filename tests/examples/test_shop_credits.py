@@ -95,9 +95,9 @@ def test_a_cancelled_order_costs_nothing_and_is_not_shipped(shop: Credits, accou
 
 
 def test_an_order_that_is_open_or_paid_is_not_reserved_again(shop: Credits, account: UUID) -> None:
-    shop.reserve(account, "o-1", 10, NOW)
-    with pytest.raises(IntegrityError):
-        shop.reserve(account, "o-1", 10, NOW)
+    assert [shop.reserve(account, "o-1", 10, NOW).held for _ in range(2)] == [10, 10]
+    with pytest.raises(Conflict):
+        shop.reserve(account, "o-1", 11, NOW)
     shop.ship(account, "o-1", 10, NOW)
     with pytest.raises(Conflict):
         shop.reserve(account, "o-1", 10, NOW)
