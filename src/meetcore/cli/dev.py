@@ -45,7 +45,13 @@ from meetcore.cli.demo import (
     write_private,
 )
 from meetcore.cli.demo_history import DemoHistory, opened_at
-from meetcore.cli.for_tests import DATABASE, open_account, settings_for_tests, temporary_directory
+from meetcore.cli.for_tests import (
+    DATABASE,
+    ignore_further_signals,
+    open_account,
+    settings_for_tests,
+    temporary_directory,
+)
 from meetcore.cli.output import ExitCode, complain, print_message
 from meetcore.composition.adapter_checks import try_foreign
 from meetcore.composition.application import Application, Part
@@ -237,6 +243,8 @@ async def _run(
             print_message(await up())
         watching = asyncio.create_task(_end_without(database, server, parent))
         await serving
+        if is_for_tests:
+            ignore_further_signals()
         watching.cancel()
 
 

@@ -45,15 +45,22 @@ def settings_for_tests() -> Settings:
     return load_settings()
 
 
+def ignore_further_signals() -> None:
+    """Let nothing interrupt the end: a terminal's SIGINT and a test's SIGTERM may come together."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
 @contextmanager
 def temporary_directory() -> Iterator[Path]:
-    """Yield an empty directory and remove it at the end, also after a SIGTERM."""
+    """Yield an empty directory and remove it at the end, also after a signal."""
 
-    def end(number: int, _: object) -> NoReturn:
-        signal.signal(number, signal.SIG_IGN)
+    def end(_: int, __: object) -> NoReturn:
+        ignore_further_signals()
         raise SystemExit(ExitCode.DONE)
 
-    signal.signal(signal.SIGTERM, end)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
     with TemporaryDirectory(prefix="meetcore-", ignore_cleanup_errors=True) as name:
         place = Path(name)
         place.chmod(0o711)  # root's PostgreSQL runs as another user
