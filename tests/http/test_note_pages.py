@@ -126,3 +126,18 @@ async def test_notes_are_asked_for_by_hand_in_a_language(customer: Customer, vis
         assert answer.status_code == status
     again = await browser.post(f"{meeting}/notes", **sent | {"form_key": "again"})
     assert (again.status_code, "There is a problem" in again.text) == (422, True)
+
+
+async def test_a_recording_can_be_played_without_scripts_while_its_notes_are_awaited(
+    customer: Customer, visitors: Visitors
+) -> None:
+    recording = await a_recording(customer)
+    await customer.query(
+        "UPDATE meetings SET auto_notulen = true WHERE id = %s RETURNING id", recording["meeting_id"]
+    )
+    browser = await visitors.member(customer.account_id)
+    page = (await browser.get(f"/dashboard/meetings/{recording['meeting_id']}")).text
+    assert_contains(
+        page, "The notes are being prepared.", "<audio", 'data-refresh-s="5"',
+        absent=["http-equiv", "This page renews itself."],
+    )  # fmt: skip
