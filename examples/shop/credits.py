@@ -4,7 +4,7 @@ Each function is one transaction that locks the account, asks `meetcore.domain` 
 refusal raises before anything has changed.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import date, datetime
 from enum import StrEnum
@@ -105,12 +105,20 @@ def order_operation(order: str) -> str:
     return f"order:{order}"
 
 
+def report_nothing(connection: Connection, entry: ledger.Entry) -> None:
+    """Report no entry to others."""
+
+
 @frozen
 class Credits:
-    """The accounts of a shop. `key` is kept outside of the database: without it no entry can be forged."""
+    """The accounts of a shop. `key` is kept outside of the database: without it no entry can be forged.
+
+    `report` is called in the transaction of each new entry, such as to publish an event.
+    """
 
     engine: Engine
     key: ledger.ChainKey
+    report: Callable[[Connection, ledger.Entry], None] = report_nothing
 
     def open_account(self, account_id: UUID, low_threshold: int = 20) -> None:
         """Make an empty account."""
@@ -124,7 +132,7 @@ class Credits:
         with self._locked(account_id) as (connection, funds):
             existing = _find(connection, account_id, operation=ledger.top_up_operation(reference))
             posting = ledger.top_up(funds, uuid4(), reference, amount, at, existing, self.key)
-            return _save(connection, posting)
+            return self._save(connection, posting)
 
     def reserve(self, account_id: UUID, order: str, price: int, at: datetime) -> ledger.Funds:
         """Reserve credits for an order, once; `InsufficientCredits` where less is available."""
@@ -153,7 +161,9 @@ class Credits:
                     raise NotFound(f"Nothing is reserved for the order {order!r}.")
                 return ledger.Posting(funds, None)
             usage = holds.CapUsage(account_id, hold.cap_day, held=hold.amount)
-            return _save(connection, holds.settle(funds, usage, hold, cost, uuid4(), at, self.key).posting)
+            return self._save(
+                connection, holds.settle(funds, usage, hold, cost, uuid4(), at, self.key).posting
+            )
 
     def cancel(self, account_id: UUID, order: str) -> ledger.Funds:
         """Give back what is reserved for an order; nothing changes where nothing is."""
@@ -174,7 +184,7 @@ class Credits:
                 raise NotFound(f"The order {order!r} was never paid.")
             existing = _find(connection, account_id, reverses=charge.id)
             posting = ledger.refund(funds, charge, uuid4(), at, existing, self.key, kind=ShopKind.RETURN)
-            return _save(connection, posting)
+            return self._save(connection, posting)
 
     def faults(self, account_id: UUID) -> tuple[str, ...]:
         """Prove an account: describe what is not as it was written, in its entries or in its funds."""
@@ -199,12 +209,12 @@ class Credits:
                 raise NotFound("No account with this id.")
             yield connection, ledger.Funds(**row)
 
-
-def _save(connection: Connection, posting: ledger.Posting) -> ledger.Posting:
-    if posting.entry is not None:
-        connection.execute(insert(entries).values(**to_row(posting.entry)))
-        _save_funds(connection, posting.funds)
-    return posting
+    def _save(self, connection: Connection, posting: ledger.Posting) -> ledger.Posting:
+        if posting.entry is not None:
+            connection.execute(insert(entries).values(**to_row(posting.entry)))
+            _save_funds(connection, posting.funds)
+            self.report(connection, posting.entry)
+        return posting
 
 
 def _save_funds(connection: Connection, funds: ledger.Funds) -> None:

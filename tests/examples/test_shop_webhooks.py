@@ -13,8 +13,9 @@ from uuid import UUID, uuid4
 
 import pytest
 from attrs import define, field
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Connection, Engine, func, select
 
+from examples.shop.credits import Credits, ShopKind
 from examples.shop.webhooks import (
     CLAIMED_FOR,
     Claim,
@@ -26,6 +27,7 @@ from examples.shop.webhooks import (
     event_rows,
 )
 from meetcore.domain.errors import InvalidRequest
+from meetcore.domain.money.ledger import ChainKey, Entry
 from meetcore.domain.webhooks.deliveries import Attempt
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES, Endpoint
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
@@ -101,6 +103,32 @@ def test_an_event_of_a_change_that_is_undone_is_never_sent(shop: Webhooks) -> No
     assert not shop.deliver_next(NOW)
     with shop.engine.begin() as connection:
         assert connection.execute(select(func.count()).select_from(event_rows)).scalar_one() == 0
+
+
+def test_a_shipped_order_is_reported_in_the_transaction_of_its_charge(
+    shop: Webhooks, receiver: Receiver
+) -> None:
+    def report(connection: Connection, entry: Entry) -> None:
+        if entry.transfer.kind is ShopKind.ORDER:
+            shop.publish(
+                connection, ACCOUNT, ShopEvent.ORDER_PAID, {"order": entry.transfer.reference.id}, NOW
+            )
+        if entry.transfer.reference.id == "o-2":
+            raise OSError("the disk is full")
+
+    credits = Credits(shop.engine, ChainKey.of(bytes(32)), report)
+    shop.register(ACCOUNT, URL, [ShopEvent.ORDER_PAID], NOW)
+    credits.open_account(ACCOUNT)
+    credits.top_up(ACCOUNT, "INV-1", 100, NOW)
+    for order in ("o-1", "o-2"):
+        credits.reserve(ACCOUNT, order, 10, NOW)
+    for _ in range(2):
+        credits.ship(ACCOUNT, "o-1", 10, NOW)
+    with pytest.raises(OSError, match="disk"):
+        credits.ship(ACCOUNT, "o-2", 10, NOW)
+    assert [shop.deliver_next(NOW) for _ in range(2)] == [True, False]
+    assert json.loads(receiver.claims[0].payload)["data"] == {"order": "o-1"}
+    assert credits.cancel(ACCOUNT, "o-2").balance == 90
 
 
 def test_a_failed_delivery_is_retried_by_the_schedule_and_then_fails(
