@@ -161,9 +161,8 @@ class Credits:
                     raise NotFound(f"Nothing is reserved for the order {order!r}.")
                 return ledger.Posting(funds, None)
             usage = holds.CapUsage(account_id, hold.cap_day, held=hold.amount)
-            return self._save(
-                connection, holds.settle(funds, usage, hold, cost, uuid4(), at, self.key).posting
-            )
+            settled = holds.settle(funds, usage, hold, cost, uuid4(), at, self.key)
+            return self._save(connection, settled.posting)
 
     def cancel(self, account_id: UUID, order: str) -> ledger.Funds:
         """Give back what is reserved for an order; nothing changes where nothing is."""
