@@ -63,7 +63,11 @@ def load_own_settings(kind: type[S]) -> S:
     ours = sorted(types.keys() & plugins.field_types(Settings).keys())
     wrong = ours or [name for name, each in types.items() if each not in _READERS]
     if wrong:
-        fault = "are settings of the service" if ours else "are not of a type that can be read"
+        fault = (
+            "are settings of the service: begin each with the name of the adapter"
+            if ours
+            else "are not of a type that can be read: str, SecretStr, int, float or bool"
+        )
         raise SettingsRefused(f"{kind.__module__}.{kind.__qualname__}: {', '.join(wrong)} {fault}")
     return _made(kind, types, _read_files(plugins.field_types(Settings)))
 
