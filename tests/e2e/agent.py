@@ -32,12 +32,12 @@ CALLBACK = "http://127.0.0.1:3000/callback"
 ASKED: list[str] = []
 
 
-def person_who(agrees: bool) -> Any:
-    """Return a callback that notes a question and answers it."""
+def person(agrees: list[bool]) -> Any:
+    """Return a callback that notes each question and gives these answers in turn."""
 
     async def answer(_: Any, params: Any) -> ElicitResult:
         ASKED.append(params.message)
-        return ElicitResult(action="accept" if agrees else "decline", content={} if agrees else None)
+        return ElicitResult(action="accept", content={}) if agrees.pop(0) else ElicitResult(action="decline")
 
     return answer
 
@@ -47,7 +47,7 @@ async def connected(place: dict[str, Any]) -> AsyncIterator[Client]:
     """Connect to the service."""
     options: dict[str, Any] = {"mode": place.get("mode", "auto")}
     if "agrees" in place:
-        options["elicitation_callback"] = person_who(place["agrees"])
+        options["elicitation_callback"] = person(place["agrees"])
     if "command" in place:
         command, *arguments = place["command"]
         async with Client(
@@ -108,6 +108,13 @@ def by_oauth(url: str) -> OAuthClientProvider:
 async def answered(client: Client, request: dict[str, Any]) -> dict[str, Any]:
     """Execute one request and return its result."""
     try:
+        if "read" in request:
+            templates = (await client.list_resource_templates()).resource_templates
+            read = await client.read_resource(request["read"])
+            return {
+                "templates": [each.uri_template for each in templates],
+                "types": [each.mime_type for each in read.contents],
+            }
         if "call" not in request:
             listed = await client.list_tools()
             return {

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from attrs import frozen
 
 from tests.e2e.customers import CREDITS, enrol, meeting_body
-from tests.support.program import ROOT, START_S, Running, Site, environment, free_port
+from tests.support.program import ROOT, START_S, Running, Site, environment, free_port, until
 
 BALANCE = 1000
 QUOTA = 6
@@ -120,24 +121,19 @@ def refusal_of_the_quota(agent: Conversation, began: float) -> dict[str, Any]:
     raise AssertionError("the quota admits more than it says")
 
 
-@pytest.mark.parametrize(
-    ("wire", "mode", "is_asked"),
-    [("http", "auto", True), ("stdio", "auto", True), ("stdio", "legacy", True), ("http", "legacy", False)],
-)
-def test_a_person_is_asked_before_credits_are_spent(site: Site, wire: str, mode: str, is_asked: bool) -> None:
+@pytest.mark.parametrize(("wire", "mode"), [("http", "auto"), ("stdio", "auto"), ("stdio", "legacy")])
+def test_a_person_is_asked_before_credits_are_spent(site: Site, wire: str, mode: str) -> None:
     _, _, key = enrol(site, BALANCE)
     first, second = (meeting_body(idempotency_key=name) for name in ("our-first", "our-second"))
-    with site.serve() as api:
-        with conversation(**over(wire, api, key, mode=mode, agrees=True)) as agent:
-            for asked in ([f"for {CREDITS} credits?"] if is_asked else [], []):  # the second is a retry
-                made = agent.ask({"call": "create_meeting", "arguments": first})
-                assert made["value"]["credits_deducted"] == CREDITS
-                assert [text[-len(end) :] for text, end in zip(made["asked"], asked, strict=True)] == asked
-        if is_asked:
-            with conversation(**over(wire, api, key, mode=mode, agrees=False)) as agent:
-                declined = agent.ask({"call": "create_meeting", "arguments": second})
-                assert (declined["is_error"], "Nothing was done" in declined["text"]) == (True, True)
-                assert agent.call("get_credits")["balance"] == BALANCE - CREDITS
+    with site.serve() as api, conversation(**over(wire, api, key, mode=mode, agrees=[True, False])) as agent:
+        made = agent.ask({"call": "create_meeting", "arguments": first})
+        [question] = made["asked"]
+        assert question.endswith(f"for {CREDITS} credits?")
+        again = agent.ask({"call": "create_meeting", "arguments": first})
+        assert again == made | {"asked": []}
+        declined = agent.ask({"call": "create_meeting", "arguments": second})
+        assert (declined["is_error"], "Nothing was done" in declined["text"]) == (True, True)
+        assert agent.call("get_credits")["balance"] == BALANCE - CREDITS
 
 
 @pytest.mark.parametrize("wire", ["http", "stdio"])
@@ -190,6 +186,21 @@ def test_a_proxy_that_the_bridge_cannot_use_is_one_sentence(site: Site) -> None:
     assert "Traceback" not in done.err
     done = site.launcher.run("mcp", "--base-url", " http://127.0.0.1:1", env=env)
     assert done.code == 2
+
+
+def test_the_bridge_passes_resources_on(site: Site) -> None:
+    _, _, key = enrol(site, BALANCE)
+    with site.serve() as api, conversation(**over("stdio", api, key)) as agent:
+        unknown = agent.ask({"read": "meetcore://notes/none"})
+        assert unknown["data"]["code"] == "not_found"
+        held = meeting_body(idempotency_key="our-first", with_recording=True)
+        page = httpx.URL(agent.call("create_meeting", **held)["join_url"])
+        for button in ("start", "end"):
+            httpx.post(page.copy_with(path=f"{page.path}/{button}"), trust_env=False)
+        [recording] = until(lambda: agent.call("list_recordings")["data"], "it is measured", every_s=0.5)
+        read = agent.ask({"read": f"meetcore://recordings/{recording['id']}"})
+        templates = ["meetcore://notes/{id}", "meetcore://recordings/{id}"]
+        assert read == {"templates": templates, "types": ["text/markdown"]}
 
 
 def test_the_bridge_outlives_the_service(site: Site) -> None:

@@ -24,11 +24,15 @@ from mcp_types import (
     ErrorData,
     InputRequiredResult,
     InputResponses,
+    ListResourceTemplatesResult,
     ListToolsResult,
     PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
 )
 from pydantic import TypeAdapter
 
+from meetcore.adapters.mcp.confirmation import can_ask
 from meetcore.adapters.mcp.tools import KEY
 
 CONNECT_S = 10.0
@@ -109,6 +113,16 @@ class _FarEnd:
         wanted = PaginatedRequestParams(cursor=None if params is None else params.cursor)
         return await self.ask(lambda _, client: client.session.list_tools(params=wanted))
 
+    async def list_templates(
+        self, _: Any, params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        """List the templates of resources."""
+        return await self.ask(lambda _, client: client.session.list_resource_templates())
+
+    async def read_resource(self, _: Any, params: ReadResourceRequestParams) -> ReadResourceResult:
+        """Read a note or a recording in Markdown."""
+        return await self.ask(lambda _, client: client.session.read_resource(params.uri))
+
     async def call_tool(
         self, call: Any, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
@@ -116,9 +130,7 @@ class _FarEnd:
 
         A question of the service is put to the agent's program, where that can ask a person.
         """
-        capabilities = call.session.client_capabilities
-        asks = capabilities is not None and capabilities.elicitation is not None
-        far = evolve(self, elicitation_callback=_asked_elsewhere if asks else None)
+        far = evolve(self, elicitation_callback=_asked_elsewhere if can_ask(call) else None)
         result = await far._send(params, params.input_responses)
         if not (isinstance(result, InputRequiredResult) and call.session.can_send_request):
             return result
@@ -161,4 +173,6 @@ async def _introduced(far: _FarEnd, client: Client) -> Server[Any]:
         instructions=session.instructions,
         on_list_tools=met.list_tools,
         on_call_tool=met.call_tool,
+        on_list_resource_templates=met.list_templates,
+        on_read_resource=met.read_resource,
     )

@@ -50,7 +50,7 @@ async def ask(
     `call` is the context of the protocol's package. The name of a question has the price, so that a consent
     counts for no other.
     """
-    if not _can_ask(call.protocol_version, call.session.client_capabilities):
+    if not is_version_at_least(call.protocol_version, _ANSWERED_BY_QUESTION) or not can_ask(call):
         return None
     spending = await _find_spending(use, request)
     if spending is None:
@@ -66,11 +66,11 @@ async def ask(
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True, _meta=meta)
 
 
-def _can_ask(revision: str, capabilities: ClientCapabilities | None) -> bool:
+def can_ask(call: Any) -> bool:
     """Return whether the client takes a form, which `elicitation: {}` says as well."""
+    capabilities: ClientCapabilities | None = call.session.client_capabilities
     elicitation = capabilities.elicitation if capabilities is not None else None
-    takes_form = elicitation is not None and (elicitation.form is not None or elicitation.url is None)
-    return takes_form and is_version_at_least(revision, _ANSWERED_BY_QUESTION)
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
 async def _find_spending(use: UseCases, request: OperationRequest) -> Spending | None:
