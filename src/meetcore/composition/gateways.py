@@ -19,6 +19,7 @@ from meetcore.composition.plugins import (
     ServiceParts,
     check_name,
     context_for,
+    opened,
     own_settings,
     refusing,
 )
@@ -205,10 +206,10 @@ def open_gateway(parts: ServiceParts, stack: AsyncExitStack) -> PaymentGateway |
     plugin = find_gateway(parts.settings)
     if plugin is None:
         return None
-    context = context_for(plugin, parts, stack)
-    with refusing(GATEWAYS, parts.settings.gateway):
-        gateway = plugin.open(context)
-        check_name(GATEWAYS, parts.settings.gateway, gateway.name)
+    name = parts.settings.gateway
+    gateway = opened(GATEWAYS, name, plugin, context_for(plugin, parts, stack))
+    with refusing(GATEWAYS, name):
+        check_name(GATEWAYS, name, gateway.name)
     return gateway
 
 

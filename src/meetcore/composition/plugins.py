@@ -5,7 +5,7 @@ Ours declare `ServiceParts` as their settings: those of the service, and more of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -94,9 +94,17 @@ def open_named(
 ) -> P:
     """Open the adapter of this name; raises `SettingsRefused`."""
     plugin = group.load(name)
-    context = context_for(plugin, parts, stack, tracing)
+    return opened(group, name, plugin, context_for(plugin, parts, stack, tracing))
+
+
+def opened(group: plugins.Group[Any], name: str, plugin: Plugin[Any, P], context: Context[Any]) -> P:
+    """Open a plugin that was loaded by this name; raises `SettingsRefused`."""
     with refusing(group, name):
-        return plugin.open(context)
+        adapter = plugin.open(context)
+    if isinstance(adapter, Coroutine):
+        adapter.close()
+        raise SettingsRefused(f"{group.variable} is {name}, and the function that opens it is async")
+    return adapter
 
 
 @contextmanager

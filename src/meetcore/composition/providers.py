@@ -26,6 +26,7 @@ from meetcore.composition.plugins import (
     check_name,
     context_for,
     open_named,
+    opened,
     own_settings,
     refusing,
 )
@@ -132,9 +133,8 @@ def open_provider(
     name = parts.settings.provider
     parts.settings.require_provider()
     plugin = PROVIDERS.load(name)
-    context = context_for(plugin, parts, stack, tracing)
+    provider: VideoProvider = opened(PROVIDERS, name, plugin, context_for(plugin, parts, stack, tracing))
     with refusing(PROVIDERS, name):
-        provider: VideoProvider = plugin.open(context)
         own = provider.abilities.name
         check_name(PROVIDERS, name, own)
         return provider, NoRecordingFiles(own) if plugin.files is None else plugin.files(provider)

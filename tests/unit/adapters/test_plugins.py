@@ -64,6 +64,7 @@ def open_provider(_):
 PROVIDER = ProviderPlugin(open_provider, {name}Settings, check)
 MISNAMED = ProviderPlugin(lambda _: SimpleNamespace(abilities=SimpleNamespace(name="zoom")))
 AWAITED = ProviderPlugin(check)
+EMPTY = ProviderPlugin(lambda _: None)
 BROKEN = ProviderPlugin(lambda _: 1 / 0)
 PARSES = ProviderPlugin(open_provider, webhook_parser=lambda _: 1 / 0)
 CLASHING = ProviderPlugin(open_provider, Clashing)
@@ -211,14 +212,14 @@ async def test_the_doctor_names_adapters_and_settings_and_no_secret(
             "MISNAMED",
             "MEETCORE_PROVIDER is {acme}:MISNAMED, and the adapter calls itself zoom: give it a name",
         ),
-        ("AWAITED", "MEETCORE_PROVIDER is {acme}:AWAITED, and it cannot be opened: AttributeError"),
+        ("AWAITED", "MEETCORE_PROVIDER is {acme}:AWAITED, and the function that opens it is async"),
+        ("EMPTY", "MEETCORE_PROVIDER is {acme}:EMPTY, and it cannot be opened: AttributeError"),
         ("BROKEN", "MEETCORE_PROVIDER is {acme}:BROKEN, and it cannot be opened: ZeroDivisionError at "),
         ("PARSES", "MEETCORE_PROVIDER is {acme}:PARSES, and it cannot be opened: ZeroDivisionError at "),
         ("CLASHING", "{acme}.Clashing: base_url are settings of the service"),
         ("ODD", "{acme}.Odd: {acme}_list are not of a type that can be read"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:coroutine 'check' was never awaited:RuntimeWarning")
 def test_what_a_start_refuses_the_doctor_finds(
     acme: str, monkeypatch: pytest.MonkeyPatch, named: str, message: str
 ) -> None:
