@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
+from starlette.applications import Starlette
 
+from meetcore.adapters.api.http_common import RequestLimits
+from meetcore.adapters.mcp.oauth_routes import oauth_routes
 from meetcore.app import Service
 from meetcore.composition.application import Application
 from meetcore.domain.members.members import Membership, User
 from meetcore.domain.members.roles import Role
-from tests.agents.clients import Agent
+from meetcore.ports.store import StoreUnavailable
+from tests.agents.clients import Agent, line_to
 from tests.agents.oauth import BOOKING, CALLBACK, RESOURCE, Program, allow, answered
-from tests.support.api_harness import BASE_URL, ApiHarness, Customer
+from tests.support.api_harness import BASE_URL, ApiHarness, Customer, rebuilt
 from tests.support.pages import Browser
 from tests.support.visitors import Visitors
 
@@ -223,6 +228,8 @@ async def test_on_this_machine_any_port_is_the_same_program(program: Program) ->
         ({"resource": "https://other.example/mcp"}, "invalid_target"),
         ({"client_id": "unknown"}, "invalid_request"),
         ({"state": "x" * 2001}, "invalid_request"),
+        ({"state": "\0"}, "invalid_request"),
+        ({"client_id": "\0"}, "invalid_request"),
     ],
 )
 async def test_a_wrong_request_reaches_no_page_and_no_program(
@@ -396,6 +403,39 @@ async def test_a_flood_of_registrations_is_stopped_and_leaves_nothing_for_long(
     await harness.query("UPDATE oauth_clients SET created_at = created_at - interval '2 days' RETURNING id")
     await harness.application.grants.purge()
     assert await harness.query("SELECT id FROM oauth_clients WHERE used_at IS NULL") == []
+
+
+async def test_bytes_that_are_no_text_are_refused_everywhere(
+    program: Program, line: httpx.AsyncClient, owner: Browser
+) -> None:
+    code = await program.code(owner)
+    refused(await program.exchange(code, client_id="\0"), "invalid_client", 401)
+    refused(await program.exchange("\0"), "invalid_grant")
+    refused(await program.exchange(code, code_verifier="\0"), "invalid_grant")
+    refused(await program.refresh("\0"), "invalid_grant")
+    refused(await line.post("/oauth/token", content=b"\xff\0"), "invalid_client", 401)
+    assert (await program.register(client_name="\0\ud7ff", scope="\0", contacts=["\0"])).status_code == 201
+    refused(
+        await line.post("/oauth/register", content=b'{"client_name": "\\ud800"'), "invalid_client_metadata"
+    )
+
+
+async def test_a_store_that_is_away_is_no_fault_of_the_request(harness: ApiHarness, program: Program) -> None:
+    await program.register()
+
+    class Away:
+        """The store as it is while the database does not answer."""
+
+        def at_once(self) -> Any:
+            raise StoreUnavailable("away")
+
+    changed = rebuilt(harness.application, store=Away())
+    app = Starlette(routes=oauth_routes(changed.grants, BASE_URL, RequestLimits()))
+    async with line_to(app) as line:
+        elsewhere = Program(line, program.client_id)
+        refused(await elsewhere.authorize(), "temporarily_unavailable", 503)
+        refused(await elsewhere.exchange("code"), "temporarily_unavailable", 503)
+        refused(await elsewhere.register(), "temporarily_unavailable", 503)
 
 
 async def test_what_is_no_registration_is_refused(program: Program, line: httpx.AsyncClient) -> None:

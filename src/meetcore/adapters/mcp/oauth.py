@@ -6,6 +6,7 @@ client, so that the service would redirect to any address without a question (RF
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -32,8 +33,8 @@ from mcp.shared.auth import (
     ProtectedResourceMetadata,
 )
 from pydantic import AnyUrl
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import Message
 
 from meetcore.adapters.api.answers import PayloadTooLarge
@@ -91,6 +92,8 @@ class _Provider:
     def __init__(self, use: Grants, resource: str, client: grants.OAuthClient | None = None) -> None:
         self._use, self._resource, self._client = use, resource, _client_of(client)
         self._authorization: grants.Authorization | None = None
+        self.asked: Callable[[], Awaitable[str]] | None = None
+        """Keeps the request for a grant, once it is found right; the package answers faults by itself."""
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
         return self._client if self._client is not None and self._client.client_id == client_id else None
@@ -111,12 +114,15 @@ class _Provider:
             raise AuthorizeError("invalid_request", "code_challenge is no challenge of S256")
         if not _is_resource(params.resource, self._resource):
             raise AuthorizeError("invalid_target", f"resource is not {self._resource}")
-        if len(params.state or "") > grants.MAX_STATE:
-            raise AuthorizeError("invalid_request", f"state has more than {grants.MAX_STATE} characters")
-        scopes = grants.known_scopes(params.scopes or ())
-        return await self._use.ask(
-            client.client_id, str(params.redirect_uri), params.state, params.code_challenge, scopes
-        )
+        if not grants.is_state(params.state or ""):
+            raise AuthorizeError(
+                "invalid_request", f"state is no line of up to {grants.MAX_STATE} characters"
+            )
+        self.asked = partial(
+            self._use.ask, client.client_id, str(params.redirect_uri), params.state, params.code_challenge,
+            grants.known_scopes(params.scopes or ()),
+        )  # fmt: skip
+        return CONSENT_PAGE
 
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
@@ -216,6 +222,8 @@ class OAuthEndpoints:
                 await self._use.clients.count(_ACTS[name], address)
                 request = _replayed(request, await read_body(request, MAX_BODY_BYTES, self._limits))
             response = await self._endpoints[name](request, address)
+        except ClientDisconnect:
+            return Response(status_code=HTTPStatus.BAD_REQUEST)  # it is not read
         except RateLimited as refusal:
             response = _refused(HTTPStatus.TOO_MANY_REQUESTS, "temporarily_unavailable", refusal.message)
             response.headers["Retry-After"] = str(refusal.retry_after_s)
@@ -232,9 +240,12 @@ class OAuthEndpoints:
     async def _authorize(self, request: Request, address: str | None) -> Response:
         client_id = request.query_params.get("client_id", "")
         client = await self._use.clients.find_or_fetch(client_id, address)
-        response = await AuthorizationHandler(self._provider(client)).handle(request)
-        place = response.headers.get("location", CONSENT_PAGE)
-        if place.startswith(CONSENT_PAGE):
+        provider = self._provider(client)
+        response = await AuthorizationHandler(provider).handle(request)
+        if provider.asked is not None:
+            return RedirectResponse(await provider.asked(), HTTPStatus.FOUND)
+        place = response.headers.get("location")
+        if place is None:
             return response
         told = {name: values[-1] for name, values in parse_qs(urlsplit(place).query).items()}
         return _refused(

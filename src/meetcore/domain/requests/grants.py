@@ -207,6 +207,11 @@ def is_challenge(text: str) -> bool:
     return _CHALLENGE.fullmatch(text) is not None
 
 
+def is_state(text: str) -> bool:
+    """Return whether a text can be the state of a request, which its answer returns unchanged."""
+    return len(text) <= MAX_STATE and text.isprintable()
+
+
 def known_scopes(names: Collection[str]) -> tuple[Scope, ...]:
     """Return the scopes of a request, in our order; others are ignored (RFC 6749, 3.3)."""
     return tuple(scope for scope in Scope if scope.value in names)

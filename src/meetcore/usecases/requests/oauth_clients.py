@@ -42,6 +42,8 @@ class OAuthClients:
 
     async def find(self, client_id: str) -> grants.OAuthClient | None:
         """Return a client that is known already."""
+        if not client_id.isprintable():
+            return None
         async with self.store.at_once() as tx:
             return await tx.grants.find_client(client_id)
 

@@ -120,10 +120,13 @@ def test_a_request_is_answered_once_and_in_time() -> None:
         grants.check_open(None, before)
 
 
-def test_challenges_have_the_length_of_a_digest_and_unknown_scopes_are_ignored() -> None:
+def test_challenges_and_states_have_a_form_and_unknown_scopes_are_ignored() -> None:
     assert grants.is_challenge("E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
     assert not grants.is_challenge("x" * 42)
     assert not grants.is_challenge("x" * 42 + "=")
+    assert grants.is_state("s t&=1" + "x" * 1994)
+    assert not grants.is_state("x" * 2001)
+    assert not grants.is_state("\0")
     wanted = ["openid", "notulen:read", "meetings:read"]
     assert grants.known_scopes(wanted) == (Scope.MEETINGS_READ, Scope.NOTULEN_READ)
 
