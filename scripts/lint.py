@@ -94,8 +94,8 @@ def mcp() -> Iterator[str]:
     """Problems of the list of tools, and of some calls."""
     if not (inspector := npx(INSPECTOR)):
         return
-    with service() as (url, key):
-        header = f"Authorization: Bearer {key}"
+    with service() as described:
+        url, header = described["base_url"], f"Authorization: Bearer {described['api_key']}"
         ask = [*inspector, "--cli", f"{url}/mcp", "--transport", "http", "--header", header]
         yield from complaints(*ask, "--method", "tools/list", "--strict")
         for tool, given, works in CALLS:
@@ -106,14 +106,13 @@ def mcp() -> Iterator[str]:
 
 
 @contextmanager
-def service() -> Iterator[tuple[str, str]]:
-    """A service for tests: its address and a key."""
+def service() -> Iterator[Mapping[str, str]]:
+    """A service for tests, as it describes itself."""
     command = [sys.executable, "-m", "meetcore.cli.main", "dev", "--for-tests"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         try:
-            described = json.loads(child.stdout.readline())
-            yield described["base_url"], described["api_key"]
+            yield json.loads(child.stdout.readline())
         finally:
             child.terminate()
 

@@ -64,9 +64,10 @@ def main() -> int:
             print(f"typescript: npm {' '.join(words)}\n{done.stdout}{done.stderr}", file=sys.stderr)
             return 1
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # an example starts the program
-    with lint.service() as (url, key):
-        variables = {"MEETCORE_BASE_URL": url, "MEETCORE_API_KEY": key, "PATH": path}
-        done = npm("test", variables=variables)
+    with lint.service() as described:
+        names = {"BASE_URL": "base_url", "API_KEY": "api_key", "DASHBOARD_URL": "dashboard_url"}
+        given = {f"MEETCORE_{name}": described[field] for name, field in names.items()}
+        done = npm("test", variables=given | {"PATH": path})
     print(done.stdout if done.returncode else "\n".join(done.stdout.splitlines()[-9:]))
     return done.returncode
 
