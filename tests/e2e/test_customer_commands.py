@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from attrs import field, frozen
 
 from meetcore.domain.webhooks.signature import verify
 from tests.e2e.customers import Customer, customer
-from tests.support.program import Done, Running, Site, free_port, until
+from tests.support.program import TIMEOUT_S, Done, Running, Site, free_port, until
 
 
 @frozen
@@ -82,6 +83,8 @@ class Machine:
 
 @pytest.fixture(scope="module")
 def developer(site: Site) -> Iterator[tuple[Customer, Machine]]:
+    # Meetings at random times may meet those of another test.
+    site.cli("host", "add", "--provider-user-id", "host-2", "--capacity", 1000)
     with site.serve(gateway="sandbox") as server, customer(site, server) as own:
         variables = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         key = own.http.headers["Authorization"].removeprefix("Bearer ")
@@ -118,6 +121,17 @@ def test_what_does_not_answer_is_shown_and_listening_goes_on(developer: tuple[Cu
     with hook(500) as there, machine.listening(there.url) as listening:
         own.create_meeting()
         until(lambda: "  500  " in listening.out.read_text())
+
+
+def test_ctrl_c_during_a_post_ends_it(developer: tuple[Customer, Machine]) -> None:
+    own, machine = developer
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(TIMEOUT_S)
+        with machine.listening(f"http://127.0.0.1:{silent.getsockname()[1]}"):
+            own.create_meeting()
+            connection = silent.accept()[0]
+            assert connection.recv(4) == b"POST", "no answer comes"
+        connection.close()
 
 
 @pytest.mark.parametrize(

@@ -224,12 +224,9 @@ class EventFeed:
 
     def follow(self) -> Iterator[Event]:
         """Yield events as they come, until Ctrl-C."""
-        try:
-            while True:
-                yield from self.poll()
-                self.sleep(POLL_S)
-        except KeyboardInterrupt:
-            raise SystemExit(ExitCode.DONE) from None
+        while True:
+            yield from self.poll()
+            self.sleep(POLL_S)
 
 
 @events.command

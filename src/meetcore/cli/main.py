@@ -81,6 +81,7 @@ program = App(
     help="Online meetings and meeting notes against prepaid credits.",
     help_format="plaintext",
     version_flags=["--version"],
+    suppress_keyboard_interrupt=False,  # it would end with 130
 )
 
 for name, place, text in COMMANDS:
