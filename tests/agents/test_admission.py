@@ -23,7 +23,6 @@ from tests.support.api_harness import BASE_URL, ApiHarness, Customer, settings_f
 from tests.support.relay import relay_to
 
 CHALLENGE = (
-    'Bearer realm="meetcore", '
     'scope="meetings:read meetings:write notulen:read notulen:write recordings:read", '
     'resource_metadata="https://meetcore.test/.well-known/oauth-protected-resource/mcp"'
 )
@@ -65,7 +64,9 @@ async def test_without_a_valid_key_nothing_is_returned(
     line: httpx.AsyncClient, era: str, method: str, key: str | None
 ) -> None:
     answer = await Agent(line, key, era).ask(method, name="get_me", arguments={})
-    assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, CHALLENGE)
+    error = "" if key is None else 'error="invalid_token", '
+    challenge = f'Bearer realm="meetcore", {error}{CHALLENGE}'
+    assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, challenge)
     assert refusal_of(answer)["code"] == "invalid_api_key"
 
 

@@ -438,6 +438,23 @@ async def test_a_store_that_is_away_is_no_fault_of_the_request(harness: ApiHarne
         refused(await elsewhere.register(), "temporarily_unavailable", 503)
 
 
+async def test_what_is_past_its_time_is_forgotten_and_does_nothing(
+    harness: ApiHarness, line: httpx.AsyncClient, program: Program, owner: Browser
+) -> None:
+    code = await program.code(owner)
+    first = (await program.exchange(code)).json()
+    second = (await program.refresh(first["refresh_token"])).json()
+    await harness.query("UPDATE oauth_authorizations SET expires_at = expires_at - interval '2 days'")
+    await harness.query("UPDATE oauth_refresh_tokens SET used_at = used_at - interval '8 days'")
+    await harness.query("UPDATE oauth_clients SET created_at = created_at - interval '200 days'")
+    await harness.query("UPDATE oauth_clients SET used_at = used_at - interval '200 days'")
+    await harness.application.grants.purge()
+    refused(await program.exchange(code), "invalid_grant")
+    refused(await program.refresh(first["refresh_token"]), "invalid_grant")
+    assert await works(line, second["access_token"])
+    assert (await program.refresh(second["refresh_token"])).status_code == 200, "its client is kept for it"
+
+
 async def test_what_is_no_registration_is_refused(program: Program, line: httpx.AsyncClient) -> None:
     refused(await line.post("/oauth/register", content=b"[]"), "invalid_client_metadata")
     refused(await line.post("/oauth/register", content=b"x" * 70_000), "invalid_request", 413)

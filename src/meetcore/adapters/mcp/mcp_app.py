@@ -34,6 +34,7 @@ from mcp_types import (
 )
 from mcp_types import Tool as ListedTool
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message as AsgiMessage
@@ -134,7 +135,7 @@ class McpApp:
             refusal = self._pipeline.to_domain_error(error, mcp_request.context)
             if reply.status is None:
                 mcp_request.code = refusal.code
-                await self._refuse(refusal, mcp_request)(scope, receive, reply)
+                await self._refuse(refusal, mcp_request, request.headers)(scope, receive, reply)
         self._log(mcp_request, reply.status)
 
     def _log(self, mcp_request: McpRequest, status: int | None) -> None:
@@ -188,13 +189,13 @@ class McpApp:
         is_key = isinstance(key, str) and idempotency.is_idempotency_key(key)
         return queries.CallerIncludes(state_on=cap_day(now), idempotency_key=key if is_key else None)
 
-    def _refuse(self, refusal: DomainError, mcp_request: McpRequest) -> Response:
+    def _refuse(self, refusal: DomainError, mcp_request: McpRequest, sent: Headers) -> Response:
         body = protocol_refusal(
             refusal, mcp_request.message.id, self._base_url, mcp_request.context.request_id
         )
         headers = answers.headers_of(refusal)
         if self._has_grants and isinstance(refusal, InvalidApiKey | InsufficientScope):
-            headers["WWW-Authenticate"] = _challenge(refusal, self._base_url)
+            headers["WWW-Authenticate"] = _challenge(refusal, "authorization" in sent, self._base_url)
         return Response(body, answers.status_of(refusal), headers, "application/json")
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
@@ -288,12 +289,12 @@ def _replayed(raw: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _challenge(refusal: InvalidApiKey | InsufficientScope, base_url: str) -> str:
+def _challenge(refusal: InvalidApiKey | InsufficientScope, has_token: bool, base_url: str) -> str:
     """Build the challenge of RFC 6750, 3, with the resource's metadata (RFC 9728, 5.1) and wanted scopes."""
     if isinstance(refusal, InsufficientScope):
         error, scopes = 'error="insufficient_scope", ', refusal.details["required"]
     else:
-        error, scopes = "", SCOPES_FOR_BOOKING
+        error, scopes = 'error="invalid_token", ' if has_token else "", SCOPES_FOR_BOOKING
     assert isinstance(scopes, list | tuple)
     wanted, place = " ".join(scopes), metadata_url(base_url)
     return f'Bearer realm="meetcore", {error}scope="{wanted}", resource_metadata="{place}"'
