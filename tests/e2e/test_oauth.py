@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import pytest
 
 from tests.e2e.customers import CREDITS, enrol, meeting_body
 from tests.e2e.oauth import member
 from tests.e2e.test_agents import Conversation, conversation
+from tests.support.chromium import chromium, enter, window
 from tests.support.program import Site
 
 
@@ -38,3 +47,32 @@ def test_an_agent_connects_by_its_url_alone_and_is_refused_once_it_is_revoked(si
             write(agent, {"call": "get_me", "arguments": {}})
             write(agent, {"back": who.answer(read(agent)["authorize"], allow=False)})
             assert "access_denied" in read(agent)["refused"]
+
+
+@contextmanager
+def callback() -> Iterator[str]:
+    """The page of a program on this machine to which a browser is sent back."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/callback"
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize("button", ["Allow", "Refuse"])
+def test_a_browser_without_scripts_is_sent_back_to_the_program(site: Site, button: str) -> None:
+    account_id, *_ = enrol(site, 0)
+    with site.serve() as api, callback() as uri, chromium() as browser:
+        told = {"client_name": "Program", "redirect_uris": [uri], "token_endpoint_auth_method": "none"}
+        client = httpx.post(f"{api.url}/oauth/register", json=told, trust_env=False).json()["client_id"]
+        asked = {"response_type": "code", "client_id": client, "redirect_uri": uri, "state": "s"}
+        challenge = {"code_challenge": "x" * 43, "code_challenge_method": "S256"}
+        context = browser.new_context(locale="en-US", java_script_enabled=False)
+        developer = ("--account", account_id, "--role", "developer")
+        enter(context, site.cli("portal", "link", *developer, base_url=api.url)["url"])
+        seat = window(context, api.url)
+        assert seat.open(f"/oauth/authorize?{urlencode(asked | challenge)}") == 200
+        assert seat.path.startswith("/dashboard/connect/")
+        seat.press(button)
+        assert seat.page.url.startswith(f"{uri}?{'code=mk_code_' if button == 'Allow' else 'error='}")
