@@ -89,7 +89,7 @@ class SqlitePostingRepository:
         return OperationsView(funds, {name: entry for name, entry in found.items() if entry is not None})
 
     async def append_if_unchanged(self, postings: Sequence[AccountPostings]) -> Mapping[UUID, int]:
-        """Append where the funds are as they were. No delivery is due: nobody subscribes to events."""
+        """Append where the funds are as they were. No delivery is due: there are no endpoints."""
         written = [each.before.account_id for each in postings if await self._append(each)]
         return dict.fromkeys(written, 0)
 

@@ -459,6 +459,6 @@ async def test_what_is_no_registration_is_refused(program: Program, line: httpx.
     refused(await line.post("/oauth/register", content=b"[]"), "invalid_client_metadata")
     refused(await line.post("/oauth/register", content=b"x" * 70_000), "invalid_request", 413)
     refused(await program.register(redirect_uris=[CALLBACK] * 11), "invalid_redirect_uri")
-    told = (await program.register(token_endpoint_auth_method="client_secret_basic")).json()
-    assert told["token_endpoint_auth_method"] == "none"
-    assert "client_secret" not in told
+    answer = (await program.register(token_endpoint_auth_method="client_secret_basic")).json()
+    assert answer["token_endpoint_auth_method"] == "none"
+    assert "client_secret" not in answer

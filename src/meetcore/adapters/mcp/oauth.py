@@ -247,9 +247,9 @@ class OAuthEndpoints:
         place = response.headers.get("location")
         if place is None:
             return response
-        told = {name: values[-1] for name, values in parse_qs(urlsplit(place).query).items()}
+        sent = {name: values[-1] for name, values in parse_qs(urlsplit(place).query).items()}
         return _refused(
-            HTTPStatus.BAD_REQUEST, told.get("error", "invalid_request"), told.get("error_description", "")
+            HTTPStatus.BAD_REQUEST, sent.get("error", "invalid_request"), sent.get("error_description", "")
         )
 
     async def _token(self, request: Request, _: str | None) -> Response:

@@ -26,7 +26,7 @@ _SERVER_METADATA: Final = "/.well-known/oauth-authorization-server"
 
 _BOOKING: Final = {scope for each in OPERATIONS if each.name in FOR_BOOKING for scope in each.scopes}
 SCOPES_FOR_BOOKING: Final = tuple(scope for scope in Scope if scope in _BOOKING)
-"""The scopes that a client is told to ask for at first; another tool's are asked for when it is called."""
+"""The scopes that the service names for a first request; those of another tool are named at its call."""
 
 _ENDPOINTS: Final = (
     (_RESOURCE_METADATA, "GET", "resource_metadata"),
