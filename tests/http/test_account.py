@@ -223,5 +223,5 @@ async def test_entries_are_filtered_by_the_key_that_caused_them(customer: Custom
         rows = list(csv.DictReader(io.StringIO(file)))
         assert [row["api_key_id"] for row in rows] == [str(key_id)]
         nothing = (await browser.get(f"{PAGE}?key={key_id}&kind=topup")).text
-        assert "No entries here." in nothing
+        assert "Nothing was found." in nothing
     assert re.search(rf'href="{PAGE}\?key={first}"', (await browser.get("/dashboard/keys")).text)
