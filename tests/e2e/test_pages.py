@@ -48,9 +48,11 @@ SIGNED_OUT = (
     "/dashboard/sign-up", "/dashboard/sign-up/{token}",
     "/console/sign-in", "/console/sign-in/{token}",
 )  # fmt: skip
+METADATA = (("authorization", "server"), ("protected", "resource"))
 NO_PAGES = (
     *(f"/{area}/sign-in/oidc{end}" for area in ("dashboard", "console") for end in ("", "/callback")),
-    "/healthz", "/readyz", "/downloads/recordings/{recording_id}", *BY_TOKEN,
+    *(f"/.well-known/oauth-{of}-{what}{end}" for of, what in METADATA for end in ("", "/mcp")),
+    "/oauth/authorize", "/healthz", "/readyz", "/downloads/recordings/{recording_id}", *BY_TOKEN,
 )  # fmt: skip
 """Routes to and from an OpenID provider, and those for programs."""
 VIEWS = ("/dashboard/meetings?view=week",)
