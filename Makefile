@@ -14,8 +14,6 @@ JOBS ?= 4
 # Some images set it. Each process of the tests would compile all modules again, which takes twice as long as the rest of
 # its collection.
 unexport PYTHONDONTWRITEBYTECODE
-# More for the end-to-end tests, which mostly wait for the programs that they started.
-E2E_JOBS ?= 6
 # File by file, in the order of collection: xdist's own order begins with the most tests, and the few that take
 # long would come last.
 SPREAD = -n $(JOBS) --dist loadfile --no-loadscope-reorder
@@ -39,7 +37,7 @@ run: $(VENV)/.run.stamp ## everything on this machine, with a demo account: http
 test: $(VENV)/.dev.stamp ## the tests; ARGS='tests/unit -x' to choose
 ifeq ($(strip $(ARGS)),)
 	@$(PY) -m pytest -q $(SPREAD) --ignore tests/e2e; first=$$?; \
-	  $(PY) -m pytest -q $(SPREAD) -n $(E2E_JOBS) tests/e2e && exit $$first
+	  $(PY) -m pytest -q $(SPREAD) tests/e2e && exit $$first
 else
 	@$(PY) -m pytest -q $(SPREAD) $(ARGS)
 endif
@@ -138,7 +136,7 @@ spec: $(VENV)/.dev.stamp ## the tests that carry out the spec, and the table of 
 ifeq ($(strip $(ARGS)),)
 	@rm -f $(VENV)/spec.json
 	@$(SPEC) --ignore tests/e2e --spec-keep $(VENV)/spec.json; first=$$?; \
-	  $(SPEC) -n $(E2E_JOBS) tests/e2e --spec-run --spec-with $(VENV)/spec.json && exit $$first
+	  $(SPEC) tests/e2e --spec-run --spec-with $(VENV)/spec.json && exit $$first
 else
 	@$(SPEC) --spec-run $(ARGS)
 endif

@@ -15,19 +15,20 @@ from meetcore.testing.sounds import silence
 from tests.e2e.ai_stack import TRANSCRIPTION, WRITING, AiStack
 from tests.e2e.customers import Customer, customer
 from tests.e2e.meeting_invariants import add_hosts
-from tests.e2e.note_invariants import is_idle, prove
+from tests.e2e.note_invariants import prove, under_way
 from tests.e2e.note_stack import NoteStacks
 from tests.e2e.outbox import ask
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import Stretch, take_place
 from tests.e2e.zoom_stack import ZoomStack
-from tests.support.program import IS_LONG, Running, Site, until
+from tests.support.program import IS_LONG, Running, Site, until, until_none_left
 
 RECORDINGS = 50 if IS_LONG else 20
 LANGUAGES = (Language.INDONESIAN, Language.ENGLISH)
 IN_FLIGHT = 3
 AI_LATENCY_S = 0.5
 TIMEOUT_S = 240.0
+STANDSTILL_S = 90.0
 
 
 @frozen
@@ -87,7 +88,7 @@ def test_simultaneous_notes_stay_within_the_ai_provider_limit(place: Place, rece
     # A worker cuts one sound at a time, at a low priority: beside other load no calls may coincide.
     until(lambda: place.ai.counts()["in_flight"] >= IN_FLIGHT, "the limit is reached", TIMEOUT_S, every_s=0.2)
     place.ai.hold(False)
-    until(lambda: is_idle(place.site), "all is written and notified", TIMEOUT_S, every_s=0.2)
+    until_none_left(lambda: under_way(place.site), "all is written and notified", STANDSTILL_S)
     took_s = time.monotonic() - began
     records = prove(place.site, [place.customer], receiver, "notified")
     assert list(records.statuses.values()) == ["completed"] * len(wanted)

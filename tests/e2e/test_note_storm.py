@@ -25,13 +25,13 @@ from tests.e2e.ai_stack import TRANSCRIPTION, WRITING, AiStack
 from tests.e2e.customers import Customer, customer
 from tests.e2e.long_sound import long_sound
 from tests.e2e.meeting_invariants import add_hosts
-from tests.e2e.note_invariants import is_idle, make_due, prove, under_way
+from tests.e2e.note_invariants import make_due, prove, under_way
 from tests.e2e.note_stack import NoteStacks
 from tests.e2e.outbox import ask
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import VTT, Stretch, take_place
 from tests.e2e.zoom_stack import ZoomStack
-from tests.support.program import IS_LONG, Running, Site, has_fault, until
+from tests.support.program import IS_LONG, Running, Site, has_fault, until, until_none_left
 
 KILLS = 200 if IS_LONG else 6
 WORKERS = 3
@@ -53,6 +53,7 @@ BACKLOG = 30 if IS_LONG else 12
 
 AUTOMATIC, DELETED, READ_TOO = 0.8, 0.15, 0.4
 CALM_S = 180.0
+STANDSTILL_S = 90.0
 PLANNED = {
     describe(each) for each in (NoteFault.AI_REFUSED, NoteFault.RECORDING_GONE, NoteFault.SHORT_OF_CREDITS)
 }
@@ -187,15 +188,14 @@ def rage(storm: Storm) -> int:
             maker.result()
         storm.ai.clear_faults()
         storm.zoom.clear_faults()
-        left = under_way(storm.site)
-        until(lambda: is_calm(storm.site), f"all of {left} is seen to", CALM_S, every_s=0.5)
+        until_none_left(lambda: left(storm.site), "all is seen to", STANDSTILL_S, every_s=0.5)
     return hit
 
 
-def is_calm(site: Site) -> bool:
-    """Return whether no work is left; makes checks at Zoom due, which may wait for an hour."""
+def left(site: Site) -> int:
+    """Count the work that is left; makes checks at Zoom due, which may wait for an hour."""
     make_due(site)
-    return is_idle(site)
+    return under_way(site)
 
 
 def in_progress(site: Site) -> int:

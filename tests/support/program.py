@@ -6,6 +6,7 @@ import asyncio
 import base64
 import itertools
 import json
+import math
 import os
 import re
 import secrets
@@ -60,6 +61,19 @@ def until(
         assert time.monotonic() < deadline, f"not within {seconds} s: {what or condition}"
         time.sleep(every_s)
     return found
+
+
+def until_none_left(count: Callable[[], int], what: str, seconds: float, *, every_s: float = 0.2) -> None:
+    """Poll a count of work until it is 0; the time limit begins anew whenever it is lower than ever before.
+
+    How long it takes depends on what else the machine does: media is worked on at a low priority.
+    """
+    least, deadline = math.inf, 0.0
+    while (left := count()) > 0:
+        if left < least:
+            least, deadline = left, time.monotonic() + seconds
+        assert time.monotonic() < deadline, f"no less than {least} left for {seconds} s: {what}"
+        time.sleep(every_s)
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
