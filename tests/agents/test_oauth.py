@@ -143,7 +143,7 @@ async def test_a_refreshed_token_replaces_the_earlier_one(
     assert (await program.refresh(again["refresh_token"])).status_code == 200
 
 
-async def test_a_refusal_is_told_and_leaves_nothing(
+async def test_a_refusal_reaches_the_program_and_leaves_nothing(
     harness: ApiHarness, program: Program, owner: Browser, customer: Customer
 ) -> None:
     path = await program.question()

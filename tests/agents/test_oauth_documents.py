@@ -23,11 +23,11 @@ from tests.agents.oauth import CALLBACK, Program
 from tests.support.api_harness import ApiHarness, rebuilt
 
 DOCUMENT = f"https://{HOST}/oauth/client.json"
-TOLD = {"client_id": DOCUMENT, "client_name": "Known by its URL", "redirect_uris": [CALLBACK]}
+METADATA = {"client_id": DOCUMENT, "client_name": "Known by its URL", "redirect_uris": [CALLBACK]}
 
 
 def document(status: int = 200, headers: str = "", **changes: object) -> Behaviour:
-    body = json.dumps(TOLD | changes).encode()
+    body = json.dumps(METADATA | changes).encode()
     head = f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
     return answering(head.encode() + body)
 

@@ -64,8 +64,8 @@ def callback() -> Iterator[str]:
 def test_a_browser_without_scripts_is_sent_back_to_the_program(site: Site, button: str) -> None:
     account_id, *_ = enrol(site, 0)
     with site.serve() as api, callback() as uri, chromium() as browser:
-        told = {"client_name": "Program", "redirect_uris": [uri], "token_endpoint_auth_method": "none"}
-        client = httpx.post(f"{api.url}/oauth/register", json=told, trust_env=False).json()["client_id"]
+        sent = {"client_name": "Program", "redirect_uris": [uri], "token_endpoint_auth_method": "none"}
+        client = httpx.post(f"{api.url}/oauth/register", json=sent, trust_env=False).json()["client_id"]
         asked = {"response_type": "code", "client_id": client, "redirect_uri": uri, "state": "s"}
         challenge = {"code_challenge": "x" * 43, "code_challenge_method": "S256"}
         context = browser.new_context(locale="en-US", java_script_enabled=False)

@@ -97,13 +97,13 @@ def test_the_url_of_a_document_has_a_path_and_nothing_behind_it() -> None:
 
 
 def test_a_document_names_its_own_url() -> None:
-    told = {"client_id": DOCUMENT, "client_name": "Agent", "redirect_uris": [CALLBACK]}
-    client = grants.read_document(DOCUMENT, json.dumps(told).encode(), NOW)
+    document = {"client_id": DOCUMENT, "client_name": "Agent", "redirect_uris": [CALLBACK]}
+    client = grants.read_document(DOCUMENT, json.dumps(document).encode(), NOW)
     assert client == grants.OAuthClient(DOCUMENT, "Agent", (CALLBACK,), NOW, NOW)
     for body in (
-        b"", b"[]", b"[" * 100_000, json.dumps(told | {"client_id": CALLBACK}).encode(),
-        json.dumps(told | {"client_secret": "x"}).encode(),
-        json.dumps(told | {"redirect_uris": "x"}).encode(),
+        b"", b"[]", b"[" * 100_000, json.dumps(document | {"client_id": CALLBACK}).encode(),
+        json.dumps(document | {"client_secret": "x"}).encode(),
+        json.dumps(document | {"redirect_uris": "x"}).encode(),
     ):  # fmt: skip
         with pytest.raises(grants.InvalidClient):
             grants.read_document(DOCUMENT, body, NOW)
