@@ -1,0 +1,176 @@
+"""The services that the application calls: a provider of meetings, and receivers of webhooks.
+
+They live outside of the processes: what was sent is carried out, whether or not its sender lives on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import count
+from typing import Any, TypeVar, cast
+
+from attrs import define, evolve, field, frozen
+
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
+from meetcore.domain.meetings.hosts import PasswordRule
+from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
+from meetcore.domain.meetings.views import FoundMeeting, ListedMeeting, ProviderOrder
+from meetcore.domain.webhooks.deliveries import Attempt
+from meetcore.domain.webhooks.sender_faults import SenderFault
+from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, require_lease
+from meetcore.ports.webhook_sender import OutgoingPost, SenderFailed
+from tests.simulation.loop import SimulatedLoop
+
+T = TypeVar("T")
+
+SLOWEST_S = 25.0
+"""The latest moment at which the provider carries out a call that it does not answer: longer than a lease."""
+
+
+@frozen
+class _Held:
+    """A meeting at the provider."""
+
+    name: str
+    order: ProviderOrder
+    made_at: datetime
+    is_removed: bool = False
+
+
+@define(eq=False)
+class SimulatedProvider:
+    """Makes a meeting at each request, as Zoom does: two for two requests, also for one that was given up."""
+
+    loop: SimulatedLoop
+    fault_rate: float = 0.0
+    held: dict[str, _Held] = field(factory=dict)
+    _numbers: count[int] = field(factory=lambda: count(1))
+
+    @property
+    def abilities(self) -> ProviderAbilities:
+        return ProviderAbilities(
+            "sandbox", PasswordRule(alphabet="abcdefghijklmnopqrstuvwxyz0123456789"), host_key_digits=6,
+            leaves_orphans=True, lists_meetings=True,
+        )  # fmt: skip
+
+    async def create(self, order: ProviderOrder) -> Provisioned:
+        name = await self._call(lambda: self._make(order))
+        return self._provisioned(self.held[name])
+
+    async def find(self, order: ProviderOrder) -> Sequence[Provisioned]:
+        found = await self._call(
+            lambda: [each for each in self.living() if each.order.meeting_id == order.meeting_id]
+        )
+        return [self._provisioned(each) for each in found]
+
+    async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
+        return await self._call(lambda: self._remove(provider_meeting_id))
+
+    async def end(self, provider_meeting_id: str) -> None:
+        await self._call(lambda: self._remove(provider_meeting_id))
+
+    async def list_host(self, provider_user_id: str) -> Sequence[ListedMeeting]:
+        return await self._call(
+            lambda: [
+                ListedMeeting(each.name, each.made_at)
+                for each in self.living()
+                if each.order.provider_user_id == provider_user_id
+            ]
+        )
+
+    async def read(self, provider_meeting_id: str) -> FoundMeeting | None:
+        held = await self._call(lambda: self.held.get(provider_meeting_id))
+        if held is None or held.is_removed:
+            return None
+        order = held.order
+        return FoundMeeting(
+            self._provisioned(held), order.meeting_id, order.title, order.description, order.start_at,
+            order.duration, order.options,
+        )  # fmt: skip
+
+    async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
+        await self._call(lambda: None)
+
+    def living(self) -> list[_Held]:
+        """Return the meetings that exist."""
+        return [each for each in self.held.values() if not each.is_removed]
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        """Carry out a call: in time, never, without an answer, or long after it was given up."""
+        require_lease()
+        random = self.loop.random
+        done: asyncio.Future[T] = self.loop.create_future()
+        is_faulty = random.random() < self.fault_rate
+        kind = random.choice(("refuse", "never", "lost", "late")) if is_faulty else "done"
+        after_s = random.uniform(1.0, SLOWEST_S) if kind == "late" else random.uniform(0.01, 0.4)
+
+        def carry_out() -> None:
+            result = work() if kind in ("done", "lost", "late") else None
+            if done.done():
+                return
+            if kind == "refuse":
+                done.set_exception(ProviderRefused("simulated"))
+            elif kind in ("never", "lost"):
+                done.set_exception(ProviderUnknown("simulated"))
+            else:
+                done.set_result(cast("T", result))
+
+        self.loop.call_outside(after_s, carry_out)
+        return await done
+
+    def _make(self, order: ProviderOrder) -> str:
+        name = f"{next(self._numbers)}"
+        self.held[name] = _Held(name, order, self.loop.now())
+        self.loop.note(f"the provider makes {name}")
+        return name
+
+    def _remove(self, name: str) -> ProviderMeetingState:
+        held = self.held.get(name)
+        if held is None or held.is_removed:
+            return ProviderMeetingState.GONE
+        self.held[name] = evolve(held, is_removed=True)
+        self.loop.note(f"the provider removes {name}")
+        return ProviderMeetingState.REMOVED
+
+    def _provisioned(self, held: _Held) -> Provisioned:
+        return Provisioned(held.name, f"https://provider.test/{held.name}", held.order.password)
+
+
+@define(eq=False)
+class SimulatedReceivers:
+    """Receive posts, count each event, and answer as the seed decides."""
+
+    loop: SimulatedLoop
+    fault_rate: float = 0.0
+    received: Counter[str] = field(factory=Counter)
+    answered: Counter[str] = field(factory=Counter)
+    bodies: dict[str, dict[str, Any]] = field(factory=dict)
+
+    async def post(self, post: OutgoingPost) -> Attempt:
+        at, random = self.loop.now(), self.loop.random
+        await asyncio.sleep(random.uniform(0.01, 0.3))
+        if random.random() >= self.fault_rate:
+            return self._receive(post, at, 200)
+        kind = random.choice(("refused", "error", "timeout", "ours"))
+        if kind == "ours":
+            raise SenderFailed(next(iter(SenderFault)), "simulated")
+        if kind == "refused":
+            return Attempt(at, 10, None, "connect_failed")
+        if kind == "timeout":
+            self._receive(post, at, 200)
+            await asyncio.sleep(15.0)
+            return Attempt(at, 15_000, None, "timeout")
+        return self._receive(post, at, 503)
+
+    def _receive(self, post: OutgoingPost, at: datetime, status: int) -> Attempt:
+        body = json.loads(post.body)
+        self.received[body["id"]] += 1
+        self.bodies[body["id"]] = body
+        if status == 200:
+            self.answered[body["id"]] += 1
+            return Attempt(at, 10, 200)
+        return Attempt(at, 10, status, f"status_{status}")

@@ -1,0 +1,97 @@
+"""Faults that are planted into the program, to prove that a run finds such ones.
+
+Each is a change of one statement or one method, as a slip of an author would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from meetcore.adapters.postgres.meetings import create, lifecycle, upkeep
+from meetcore.adapters.postgres.webhooks import deliveries
+from meetcore.ports import video_provider
+from meetcore.usecases.meetings import bounded_provider
+from meetcore.usecases.meetings.reconcile_meetings import ReconcileMeetings
+from tests.simulation import outside
+
+
+def _without(module: Any, name: str, part: str, instead: str = "") -> Callable[[], None]:
+    """Return a plant that changes a part of a statement, which must be there."""
+
+    def plant() -> None:
+        statement = module.SQL[name]
+        assert part in statement, f"{name} has no {part!r}"
+        module.SQL[name] = statement.replace(part, instead)
+
+    return plant
+
+
+def _never_reconciled() -> None:
+    async def sweep(*_: object, **__: object) -> int:
+        return 0
+
+    ReconcileMeetings.sweep = sweep  # type: ignore[method-assign]
+
+
+def _unguarded_calls() -> None:
+    for module in (video_provider, bounded_provider, outside):
+        module.require_lease = lambda: None  # type: ignore[attr-defined]
+
+
+PLANTS: Final[Mapping[str, Callable[[], None]]] = {
+    "lost fence": _without(
+        create,
+        "load_leased",
+        "AND COALESCE(m.lease_token, '00000000-0000-0000-0000-000000000000') = %(token)s::uuid",
+    ),
+    "settled without the lease": _without(create, "save_scheduled", "AND m.lease_token = %(token)s"),
+    "lost update of funds": _without(
+        create, "save_scheduled", "AND a.version = COALESCE(%(version)s::bigint, a.version)"
+    ),
+    "hold kept at the charge": _without(
+        create,
+        "save_scheduled",
+        "DELETE FROM ledger_holds\n    WHERE",
+        "DELETE FROM ledger_holds\n    WHERE false AND",
+    ),
+    "hold kept at giving up": _without(
+        create,
+        "save_abandoned",
+        "DELETE FROM ledger_holds\n    WHERE",
+        "DELETE FROM ledger_holds\n    WHERE false AND",
+    ),
+    "answer not stored": _without(
+        create,
+        "save_scheduled",
+        "SET is_done = true, answer = %(answer)s, lease_until = NULL",
+        "SET lease_until = NULL",
+    ),
+    "orphan not looked for": _without(
+        create,
+        "save_abandoned",
+        "WHERE %(look_again_s)s::float8 IS NOT NULL",
+        "WHERE %(look_again_s)s::float8 IS NOT NULL AND false",
+    ),
+    "orphan check closed at once": _without(
+        upkeep, "postpone_orphan_check", "due_at = clock_timestamp() +", "due_at = clock_timestamp() + 1000 *"
+    ),
+    "expired leases left": _never_reconciled,
+    "calls after the lease": _unguarded_calls,
+    "event without delivery": _without(
+        create,
+        "save_scheduled",
+        "WHERE account_id = %(account_id)s AND e.kind = ANY (event_types)",
+        "WHERE false AND account_id = %(account_id)s AND e.kind = ANY (event_types)",
+    ),
+    "delivery counted at any answer": _without(
+        deliveries,
+        "save_deliveries",
+        "SET status = made.status",
+        "SET status = CASE made.status WHEN 'pending' THEN 'pending' ELSE 'succeeded' END",
+    ),
+    "refund without the balance": _without(
+        lifecycle, "save_refunded", "AND EXISTS (SELECT FROM guard)\n), event", "AND false\n), event"
+    ),
+}
+"""What is planted, by its name."""

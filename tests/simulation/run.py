@@ -1,0 +1,272 @@
+"""One run: processes, customers and faults by a seed, then quiet, then the oracle."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import structlog
+from attrs import define, field, frozen
+
+from meetcore.adapters.in_process import InProcessRateCounters
+from meetcore.adapters.postgres.money.audit import PostgresLedgerAudit
+from meetcore.adapters.postgres.queries import PostgresQueries
+from meetcore.adapters.postgres.requests.idempotency import PostgresKeyUses, PostgresRequestLog
+from meetcore.adapters.postgres.requests.registry import PostgresRegistry
+from meetcore.adapters.postgres.requests.retention import PostgresHousekeeping, PostgresRetention
+from meetcore.adapters.postgres.store import PostgresStore, load_repositories
+from meetcore.adapters.webhook_sender import SystemResolver
+from meetcore.composition.application import Application, Part, Ports, build
+from meetcore.composition.policy import Policy
+from meetcore.composition.worker import api_tasks, working
+from meetcore.domain.requests.idempotency import fingerprint
+from meetcore.domain.requests.keys import Scope, digest
+from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.urls import parse_webhook_url
+from meetcore.testing.clock import SeededEntropy
+from meetcore.usecases.requests.idempotency import IdempotentRequest
+from meetcore.usecases.webhooks.endpoints import Registration
+from tests.simulation.customers import Customer
+from tests.simulation.database import IDLE_IN_TRANSACTION_S, SimulatedDatabase, SimulatedPool
+from tests.simulation.loop import Process, SimulatedLoop
+from tests.simulation.oracle import judge
+from tests.simulation.outside import SimulatedProvider, SimulatedReceivers
+from tests.simulation.plants import PLANTS
+from tests.support.fakes import FakeDocumentPrinter, FakeRecordingFiles
+from tests.support.postgres_rig import CIPHER
+
+CREDITS = 400
+HEALED_S = 900.0
+"""Virtual seconds within which all is quiet once every service is well."""
+
+
+@frozen
+class Plan:
+    """How much happens in a run, and how often something fails; rates are for each opportunity."""
+
+    customers: int = 3
+    requests: int = 12
+    servers: int = 2
+    workers: int = 2
+    hosts: int = 4
+    outside_faults: float = 0.08
+    cuts: float = 0.002
+    deaths: float = 0.0004
+    sleeps: float = 0.0004
+
+
+@define(eq=False)
+class VirtualClock:
+    """The clock of a process."""
+
+    loop: SimulatedLoop
+
+    def now(self) -> Any:
+        return self.loop.now()
+
+    def uptime(self) -> float:
+        return self.loop.time()
+
+
+@define(eq=False)
+class Program:
+    """The processes of a run, started again when they die."""
+
+    loop: SimulatedLoop
+    database: SimulatedDatabase
+    provider: SimulatedProvider
+    receivers: SimulatedReceivers
+    plan: Plan
+    is_healed: bool = False
+    servers: list[Process] = field(factory=list)
+    workers: list[Process] = field(factory=list)
+    _wakes: dict[Process, Mapping[Part, Any]] = field(factory=dict)
+    _started: int = 0
+
+    def start(self) -> None:
+        for _ in range(self.plan.servers):
+            self._start_server()
+        for _ in range(self.plan.workers):
+            self._start_worker()
+
+    def some_server(self) -> Process | None:
+        living = [each for each in self.servers if not each.is_dead]
+        return self.loop.random.choice(living) if living else None
+
+    def decide(self, process: Process) -> None:
+        """Let a process die or sleep, by the seed, until the faults are over."""
+        if self.is_healed:
+            return
+        drawn = self.loop.random.random()
+        if drawn < self.plan.deaths:
+            process.kill()
+        elif drawn < self.plan.deaths + self.plan.sleeps:
+            seconds = self.loop.random.choice((0.5, 4.0, 12.0, 35.0, 90.0))
+            process.sleep(seconds)
+            if seconds > IDLE_IN_TRANSACTION_S:
+                end = process.pool.end_idle_transactions
+                self.loop.call_outside(IDLE_IN_TRANSACTION_S, end)
+
+    def heal(self) -> None:
+        self.is_healed = True
+        self.provider.fault_rate = self.receivers.fault_rate = 0.0
+
+    def _start_server(self) -> None:
+        process = self._process("server", self._start_server)
+        self.servers.append(process)
+
+        async def serve() -> None:
+            async with api_tasks(process.application):
+                await asyncio.Event().wait()
+
+        process.start(serve())
+
+    def _start_worker(self) -> None:
+        process = self._process("worker", self._start_worker)
+        self.workers.append(process)
+
+        async def work() -> None:
+            async with working(process.application):
+                await asyncio.Event().wait()
+
+        process.start(work())
+
+    def _process(self, kind: str, again: Any) -> Process:
+        self._started += 1
+        process = Process(f"{kind} {self._started}", self.loop)
+        process.pool = SimulatedPool(self.database)
+        process.application = self._application(process, kind == "worker")
+
+        def died() -> None:
+            process.pool.end()
+            self.servers = [each for each in self.servers if each is not process]
+            self.workers = [each for each in self.workers if each is not process]
+            self._wakes.pop(process, None)
+            self.loop.call_outside(self.loop.random.uniform(0.5, 20.0), again)
+
+        process.on_death = died
+        return process
+
+    def _application(self, process: Process, is_worker: bool) -> Application:
+        pool, clock = process.pool, VirtualClock(self.loop)
+        entropy = SeededEntropy(self.loop.random.randrange(1 << 60))
+        notifier = _Notifier(self, Part.WEBHOOKS)
+
+        @asynccontextmanager
+        async def listen(on_notify: Mapping[Part, Any], threads: int) -> AsyncIterator[None]:
+            self._wakes[process] = on_notify
+            yield
+
+        ports = Ports(
+            clock, entropy, PostgresStore(pool, CIPHER), PostgresQueries(pool, CIPHER),
+            PostgresRegistry(pool, CIPHER), PostgresLedgerAudit(pool), PostgresHousekeeping(pool),
+            PostgresKeyUses(pool), PostgresRequestLog(pool), PostgresRetention(pool), InProcessRateCounters(),
+            notifier, _Notifier(self, Part.NOTES), SystemResolver(), FakeDocumentPrinter(), self.provider,
+            FakeRecordingFiles("sandbox"), sender=self.receivers if is_worker else None, listen=listen,
+        )  # fmt: skip
+        return build(ports, Policy())
+
+    def notify(self, part: Part) -> None:
+        """Wake the workers a moment later, or not at all: the queue is a notification."""
+        for process, wakes in tuple(self._wakes.items()):
+            if part in wakes and self.loop.random.random() < 0.8:
+                wake = wakes[part]
+                delay_s = self.loop.random.uniform(0.0, 0.05)
+                self.loop.call_later(delay_s, wake, context=process.context)
+
+
+@frozen
+class _Notifier:
+    program: Program
+    part: Part
+
+    def notify(self) -> None:
+        self.program.notify(self.part)
+
+
+@frozen
+class Result:
+    """What came of a run."""
+
+    faults: list[str]
+    trace: str
+    steps: int
+    statements: int
+    requests: int
+    virtual_s: float
+    lines: list[str]
+
+
+def run(url: str, seed: int, plan: Plan, *, keeps_lines: bool = False, planted: str = "") -> Result:
+    """Run a seed on an empty database with virtual time, with a planted fault if one is named."""
+    if planted:
+        PLANTS[planted]()
+    gc.disable()  # it would run finalizers at other moments each time
+    load_repositories()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    loop = SimulatedLoop(seed)
+    if keeps_lines:
+        loop.lines = []
+    asyncio.set_event_loop(loop)
+    database = SimulatedDatabase(url, loop)
+    provider, receivers = SimulatedProvider(loop), SimulatedReceivers(loop)
+    program = Program(loop, database, provider, receivers, plan)
+    customers: list[Customer] = []
+    faults = loop.run_until_complete(_live(program, customers))
+    requests = sum(len(each.wanted) + len(each.cancels) for each in customers)
+    return Result(
+        faults,
+        loop.trace.hexdigest()[:16],
+        loop.steps,
+        database.statements,
+        requests,
+        loop.time(),
+        loop.lines or [],
+    )
+
+
+async def _live(program: Program, customers: list[Customer]) -> list[str]:
+    loop, plan = program.loop, program.plan
+    program.start()
+    customers += await _enrol(program)
+    program.provider.fault_rate = program.receivers.fault_rate = plan.outside_faults
+    program.database.cut = lambda: not program.is_healed and loop.random.random() < plan.cuts
+    loop.fate = program.decide
+    await asyncio.gather(*(each.act(plan.requests) for each in customers))
+    program.heal()
+    loop.note("healed")
+    faults: list[str] = []
+    quiet_by = loop.time() + HEALED_S
+    while loop.time() < quiet_by:
+        await asyncio.sleep(60.0)
+        faults = judge(program.database, customers, program.provider, program.receivers)
+        if not faults:
+            break
+    return faults
+
+
+async def _enrol(program: Program) -> list[Customer]:
+    loop, plan = program.loop, program.plan
+    process = program.servers[0]
+    found: list[Customer] = []
+
+    async def enrol() -> None:
+        administration = process.application.administration
+        for number in range(plan.hosts):
+            await administration.hosts.add(f"host-{number}", 100)
+        for number in range(plan.customers):
+            account = await administration.create_account(f"{number}@example.com", "A", CREDITS)
+            minted = await administration.keys.create(account.id, tuple(Scope))
+            caller = await process.application.ports.queries.find_caller(digest(minted.text))
+            assert caller is not None
+            wanted = Registration(parse_webhook_url(f"https://93.184.216.3{number}/hook"), tuple(EventKind))
+            request = IdempotentRequest(None, fingerprint("POST", "/webhooks", ""))
+            await process.application.api.register_webhook(caller, wanted, request, loop.now())
+            found.append(Customer(loop, caller, digest(minted.text), CREDITS, program.some_server))
+
+    await process.start(enrol())
+    return found
