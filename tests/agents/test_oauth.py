@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -14,8 +13,6 @@ from starlette.applications import Starlette
 
 from meetcore.adapters.api.http_common import RequestLimits
 from meetcore.adapters.mcp.oauth_routes import oauth_routes
-from meetcore.app import Service
-from meetcore.composition.application import Application
 from meetcore.domain.members.members import Membership, User
 from meetcore.domain.members.roles import Role
 from meetcore.ports.store import StoreUnavailable
@@ -24,14 +21,6 @@ from tests.agents.oauth import BOOKING, CALLBACK, RESOURCE, Program, allow, answ
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer, rebuilt
 from tests.support.pages import Browser
 from tests.support.visitors import Visitors
-
-
-@pytest.fixture
-async def visitors(service: Service, application: Application) -> AsyncIterator[Visitors]:
-    visitors = Visitors(service, application)
-    yield visitors
-    for each in visitors.opened:
-        await each.aclose()
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from tests.support.api_harness import (
     started,
 )
 from tests.support.names import Names
+from tests.support.visitors import Visitors
 
 NAMES = {
     "hooks.test": "93.184.216.34",
@@ -128,3 +129,12 @@ async def harness(
 async def customer(harness: ApiHarness) -> Customer:
     """An account with 1000 credits and an unrestricted key."""
     return await harness.customer(scopes=ALL_SCOPES)
+
+
+@pytest.fixture
+async def visitors(service: Service, application: Application) -> AsyncIterator[Visitors]:
+    """Makes browsers that are signed in, or not."""
+    visitors = Visitors(service, application)
+    yield visitors
+    for each in visitors.opened:
+        await each.aclose()

@@ -10,11 +10,10 @@ from starlette.responses import RedirectResponse, Response
 from meetcore.adapters.web.pages.requests import (
     EXPIRIES_DAYS,
     expiry_text,
-    read_cap,
+    read_limits,
     read_scopes,
     scope_texts,
 )
-from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import HEADERS, Page, Visit
 from meetcore.domain.members.roles import Action
 from meetcore.domain.requests import grants
@@ -32,16 +31,11 @@ async def ask_for_consent(visit: Visit) -> Response:
 @Page("POST", f"{CONSENT_PAGE}/{{id}}", Action.MANAGE_KEYS, needs_fresh=True)
 async def answer_consent(visit: Visit) -> Response:
     """Give the grant, or refuse it, and send the browser back to the program."""
-    form, id, errors = visit.form, visit.path_id("request"), {}
+    form, id = visit.form, visit.path_id("request")
     if form.get("answer") != "allow":
         return _leave(await visit.use.grants.refuse(visit.signed_in, id, visit.client_address))
-    scopes = read_scopes(form)
-    if not scopes:
-        errors["scopes"] = visit.text(_("Choose at least one scope."))
-    daily_cap = read_cap(visit, form.get("daily_cap", ""))
-    if isinstance(daily_cap, str):
-        errors["daily_cap"] = visit.text(daily_cap)
-    if errors or isinstance(daily_cap, str):
+    scopes, daily_cap, errors = read_limits(visit)
+    if errors:
         return await _question(visit, id, form, errors)
     days = form.get("expires_in_days", "")
     expires_at = None if days == "0" else visit.now + timedelta(days=int(_days(days)))

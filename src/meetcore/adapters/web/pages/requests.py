@@ -62,20 +62,15 @@ async def ask_for_key(visit: Visit) -> Response:
 @Page("POST", KEYS, Action.MANAGE_KEYS, needs_fresh=True)
 async def create_key(visit: Visit) -> Response:
     """Create a key and show it once."""
-    form, errors = visit.form, {}
-    scopes = read_scopes(form)
-    if not scopes:
-        errors["scopes"] = visit.text(_("Choose at least one scope."))
-    daily_cap = read_cap(visit, form.get("daily_cap", ""))
-    if isinstance(daily_cap, str):
-        errors["daily_cap"] = visit.text(daily_cap)
+    form = visit.form
+    scopes, daily_cap, errors = read_limits(visit)
     days = form.get("expires_in_days", "0")
     expires_at = visit.now + timedelta(days=int(days)) if days in map(str, EXPIRIES_DAYS[1:]) else None
     try:
         check_name(form.get("name", "").strip())
     except InvalidName as error:
         errors = {"name": visit.text(str(error))} | errors
-    if errors or isinstance(daily_cap, str):
+    if errors:
         return _form(visit, form, errors)
     try:
         minted = await visit.use.keys.create(
@@ -85,6 +80,17 @@ async def create_key(visit: Visit) -> Response:
     except Conflict as refusal:
         return await _list(visit, errors=explain(visit.look, refusal))
     return await _list(visit, minted)
+
+
+def read_limits(visit: Visit) -> tuple[list[Scope], int | None, dict[str, str]]:
+    """Read scopes and daily cap of the form of a key or a grant; the texts are of what is wrong, by field."""
+    errors: dict[str, str] = {}
+    scopes, daily_cap = read_scopes(visit.form), read_cap(visit, visit.form.get("daily_cap", ""))
+    if not scopes:
+        errors["scopes"] = visit.text(_("Choose at least one scope."))
+    if isinstance(daily_cap, str):
+        errors["daily_cap"], daily_cap = visit.text(daily_cap), None
+    return scopes, daily_cap, errors
 
 
 def read_scopes(form: Mapping[str, str]) -> list[Scope]:
