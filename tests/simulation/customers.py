@@ -10,7 +10,7 @@ from uuid import UUID
 
 from attrs import define, field
 
-from meetcore.domain.errors import DomainError
+from meetcore.domain.errors import DomainError, NoHostFree
 from meetcore.domain.meetings.meetings import MeetingRequest
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.idempotency import fingerprint
@@ -120,5 +120,5 @@ class Customer:
 
 
 def is_passing(fault: DomainError) -> bool:
-    """Return whether a refusal says to try again."""
-    return fault.code in PASSING
+    """Return whether a refusal says to try the same again; no host is free at that time for good."""
+    return fault.code in PASSING and not isinstance(fault, NoHostFree)

@@ -40,6 +40,8 @@ from tests.support.fakes import FakeDocumentPrinter, FakeRecordingFiles
 from tests.support.postgres_rig import CIPHER
 
 CREDITS = 400
+ANSWERED_S = 1800.0
+"""Virtual seconds within which every customer has its answers, under faults."""
 HEALED_S = 900.0
 """Virtual seconds within which all is quiet once every service is well."""
 
@@ -236,7 +238,11 @@ async def _live(program: Program, customers: list[Customer]) -> list[str]:
     program.provider.fault_rate = program.receivers.fault_rate = plan.outside_faults
     program.database.cut = lambda: not program.is_healed and loop.random.random() < plan.cuts
     loop.fate = program.decide
-    await asyncio.gather(*(each.act(plan.requests) for each in customers))
+    try:
+        async with asyncio.timeout(ANSWERED_S):
+            await asyncio.gather(*(each.act(plan.requests) for each in customers))
+    except TimeoutError:
+        return [f"customers have no answers after {ANSWERED_S:.0f} s"]
     program.heal()
     loop.note("healed")
     faults: list[str] = []
