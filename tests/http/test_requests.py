@@ -26,7 +26,7 @@ from meetcore.testing.clock import ManualClock
 from tests.support.api_contract import Contract
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer, api_on, client_of, fields_of
 from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
-from tests.support.sandbox_recordings import a_recording
+from tests.support.sandbox_recordings import store_recording
 from tests.support.texts import assert_contains
 
 __all__ = ["browsers", "sign_in"]  # fixtures
@@ -160,7 +160,7 @@ async def test_the_page_of_a_request_shows_what_its_webhooks_did(customer: Custo
 
 
 async def test_a_request_for_notes_leads_to_them(customer: Customer, sign_in: SignIn) -> None:
-    recording = await a_recording(customer)
+    recording = await store_recording(customer)
     answer = await customer.post("/notes", {"recording_id": recording["id"]})
     assert answer.status_code == 202
     browser, path = await sign_in(customer.account_id), f"{PAGE}/{answer.headers['X-Request-Id']}"
