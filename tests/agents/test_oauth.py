@@ -15,6 +15,7 @@ from meetcore.adapters.api.http_common import RequestLimits
 from meetcore.adapters.mcp.oauth_routes import oauth_routes
 from meetcore.domain.members.members import Membership, User
 from meetcore.domain.members.roles import Role
+from meetcore.domain.requests.keys import KEYS_PER_ACCOUNT
 from meetcore.ports.store import StoreUnavailable
 from tests.agents.clients import Agent, line_to
 from tests.agents.oauth import BOOKING, CALLBACK, RESOURCE, Program, allow, answered
@@ -324,6 +325,18 @@ async def test_a_suspended_account_gets_no_tokens_and_gives_no_grants(
     refused(await program.refresh(tokens["refresh_token"]), "invalid_grant")
     refused(await program.exchange(code), "invalid_grant")
     assert (await owner.get(path)).status_code == 409
+
+
+async def test_an_account_with_all_its_keys_gives_no_grant_until_one_is_revoked(
+    program: Program, owner: Browser, customer: Customer
+) -> None:
+    administration, path = customer.application.administration.keys, await program.question()
+    made = [await administration.create(customer.account_id, ()) for _ in range(KEYS_PER_ACCOUNT - 1)]
+    refused = await allow(owner, path)
+    assert refused.status_code == 409
+    assert "200 working API keys and connected programs" in refused.text
+    await administration.revoke(made[0].key.id)
+    assert (await program.exchange(answered(await allow(owner, path))["code"])).status_code == 200
 
 
 @pytest.mark.parametrize("change", ["remove", "role"])

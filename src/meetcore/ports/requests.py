@@ -147,6 +147,9 @@ class RegistryRepository(Protocol):
 
     async def add_key(self, key: keys.ApiKey, key_digest: bytes) -> None: ...
 
+    async def count_working_keys(self, account_id: UUID, now: datetime) -> int:
+        """Count the keys and grants of an account that are neither revoked nor expired."""
+
     async def load_key(self, key_id: UUID) -> keys.ApiKey:
         """Take the lock of a key's account and read the key."""
 

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
-from meetcore.domain.errors import Conflict, InsufficientScope, InvalidApiKey
+from meetcore.domain.errors import Conflict, InsufficientScope, InvalidApiKey, Unprocessable
 
 SECRET_BYTES: Final = 32
 SECRET_LENGTH: Final = 43
@@ -27,6 +27,8 @@ MAX_OVERLAP_H: Final = 168
 KEY: Final = "live"
 ACCESS_TOKEN: Final = "oauth"  # noqa: S105  (a part of its text)
 REFRESH_TOKEN: Final = "refresh"  # noqa: S105
+KEYS_PER_ACCOUNT: Final = 200
+"""Keys and grants of an account that work at one time."""
 PLAYGROUND_NAME: Final = "Playground"
 PLAYGROUND_LASTS: Final = timedelta(hours=1)
 
@@ -193,6 +195,14 @@ def is_usable(key: ApiKey, now: datetime) -> bool:
     """Return whether a key is neither revoked nor expired, whatever token of a grant."""
     # A revocation is not compared with now: the clock of the host that revoked it may be ahead of ours.
     return key.revoked_at is None and (key.expires_at is None or now < key.expires_at)
+
+
+def check_room(working: int) -> None:
+    """Raise `Unprocessable` for an account that has as many working keys and grants as it may."""
+    if working >= KEYS_PER_ACCOUNT:
+        raise Unprocessable(
+            f"The account has {KEYS_PER_ACCOUNT} working API keys and connected programs. Revoke one first."
+        )
 
 
 def is_playground_key(key: ApiKey, member_id: UUID | None, now: datetime) -> bool:

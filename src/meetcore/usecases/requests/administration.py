@@ -20,6 +20,7 @@ from meetcore.domain.requests.keys import (
     check_expiry,
     check_name,
     check_overlap,
+    check_room,
     digest,
     last_four,
     mint,
@@ -79,6 +80,7 @@ class KeyAdministration:
             Conflict: there is a key of the new id, or the account was erased.
             InvalidExpiry: it expires in the past.
             InvalidName: see `check_name`.
+            Unprocessable: see `check_room`.
         """
         now = self.runtime.now()
         check_expiry(expires_at, now)
@@ -92,7 +94,7 @@ class KeyAdministration:
         async with self.store.begin() as tx:
             await lock_unerased(tx, account_id)
             await _check_new(tx, new_id)
-            await tx.registry.add_key(key, digest(text))
+            await add_key(tx, key, text, now)
             await self._record(
                 tx, now, "key.created", account_id, key.id, name=name, scopes=" ".join(unique),
                 daily_cap=daily_cap, expires_at=None if expires_at is None else utc_text(expires_at),
@@ -105,7 +107,7 @@ class KeyAdministration:
         """Put a new key in the place of another, which ends after so many hours; both spend under one cap.
 
         Returns the new key, and the old one with its end. Raises `InvalidOverlap`, `Conflict`: see
-        `keys.roll`; Conflict, too, where there is a key of the new id.
+        `keys.roll`; Conflict, too, where there is a key of the new id; Unprocessable: see `check_room`.
         """
         check_overlap(overlap_h)
         now = self.runtime.now()
@@ -115,7 +117,7 @@ class KeyAdministration:
             await _check_new(tx, new_id)
             rolled = roll(key, overlap_h, new_id or self.runtime.new_id(now), text, now, self._member_id)
             await tx.registry.save_key_end(rolled.old)
-            await tx.registry.add_key(rolled.new, digest(text))
+            await add_key(tx, rolled.new, text, now)
             await self._record(
                 tx, now, "key.rolled", key.account_id, key_id, overlap_h=overlap_h,
                 new_key_id=str(rolled.new.id),
@@ -347,6 +349,12 @@ class Administration:
         **details: audit.Detail,
     ) -> None:  # fmt: skip
         await record_action(tx, self.runtime, now, self.origin, action, account_id, target_id, **details)
+
+
+async def add_key(tx: Transaction, key: ApiKey, text: str, now: datetime) -> None:
+    """Add a key by its text to an account, whose lock is held. Raises as `check_room`."""
+    check_room(await tx.registry.count_working_keys(key.account_id, now))
+    await tx.registry.add_key(key, digest(text))
 
 
 async def _check_new(tx: Transaction, key_id: UUID | None) -> None:

@@ -17,6 +17,7 @@ from meetcore.domain.requests.accounts import AccountStatus, status_of
 from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.members.audit import record_action
 from meetcore.usecases.members.members import check_caller
+from meetcore.usecases.requests.administration import add_key
 from meetcore.usecases.requests.erasure import lock_unerased
 from meetcore.usecases.requests.oauth_clients import OAuthClients
 from meetcore.usecases.runtime import Runtime
@@ -77,7 +78,7 @@ class Grants:
         """Give a grant; return the URL that brings its code to the client.
 
         The key works from the exchange of the code on. Raises as `check_open`, and `Conflict` for an erased
-        account.
+        account, `Unprocessable` where `check_room` does.
         """
         _, client = await self.find_open(who, id)
         now, origin = self.runtime.now(), who.origin(client_address)
@@ -91,7 +92,7 @@ class Grants:
             await lock_unerased(tx, who.account.id)
             check_caller(who, await tx.members.load_members(who.account.id), Action.MANAGE_KEYS)
             asked = grants.check_open(await tx.grants.load_authorization(id), now)
-            await tx.registry.add_key(key, keys.digest(self._mint(keys.ACCESS_TOKEN)))
+            await add_key(tx, key, self._mint(keys.ACCESS_TOKEN), now)
             allowed = evolve(asked, key_id=key.id, expires_at=code_end, key_expires_at=expires_at)
             await tx.grants.allow(allowed, keys.digest(code), now)
             await self._record(

@@ -11,7 +11,7 @@ from attrs.exceptions import FrozenInstanceError
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from meetcore.domain.errors import Conflict, InsufficientScope, InvalidApiKey
+from meetcore.domain.errors import Conflict, InsufficientScope, InvalidApiKey, Unprocessable
 from meetcore.domain.requests import keys
 from meetcore.testing.strategies.requests import api_keys, key_prefixes, key_texts
 
@@ -215,6 +215,15 @@ def test_a_new_key_expires_in_the_future_or_never() -> None:
         assert str(refusal.value) == (
             "a key must expire in the future; leave the time out for one that never does"
         )
+
+
+def test_an_account_has_room_for_so_many_working_keys() -> None:
+    keys.check_room(199)
+    with pytest.raises(Unprocessable) as refusal:
+        keys.check_room(200)
+    assert str(refusal.value) == (
+        "The account has 200 working API keys and connected programs. Revoke one first."
+    )
 
 
 def test_what_members_do_by_hand_is_paid_with_every_scope_and_no_cap() -> None:

@@ -8,14 +8,22 @@ from uuid import UUID
 
 import pytest
 
-from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
+from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound, Unprocessable
 from meetcore.domain.ids import uuid7
 from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
 from meetcore.domain.money.ledger import InvalidAmount, InvalidReason, Reference, TransferKind, first_broken
 from meetcore.domain.money.views import TransactionFilter
 from meetcore.domain.records.pages import AccountSearch
 from meetcore.domain.requests.accounts import InvalidEmail
-from meetcore.domain.requests.keys import DEFAULT_NAME, InvalidExpiry, InvalidName, Scope, digest, mint
+from meetcore.domain.requests.keys import (
+    DEFAULT_NAME,
+    KEYS_PER_ACCOUNT,
+    InvalidExpiry,
+    InvalidName,
+    Scope,
+    digest,
+    mint,
+)
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.usecases.requests.console import read_search, without_secret
 from tests.unit.usecases.application import ApplicationHarness
@@ -60,6 +68,23 @@ async def test_a_key_has_a_name_the_end_of_its_text_and_its_maker(harness: Appli
 
 
 @pytest.mark.spec("5/7")
+async def test_an_account_has_so_many_working_keys(harness: ApplicationHarness) -> None:
+    account_id, administration = harness.caller.account.id, harness.administration.keys
+    soon = harness.now() + timedelta(minutes=1)
+    first = (await administration.create(account_id, (), None, soon)).key
+    has = len(await harness.registry.list_keys(account_id))
+    made = [await administration.create(account_id, ()) for _ in range(KEYS_PER_ACCOUNT - has)]
+    for more in (administration.create(account_id, ()), administration.roll(first.id, 1)):
+        with pytest.raises(Unprocessable):
+            await more
+    await administration.revoke(made[0].key.id)
+    await administration.create(account_id, ())
+    harness.clock.advance(60)  # the first one has expired
+    await administration.create(account_id, ())
+    with pytest.raises(Unprocessable):
+        await administration.create(account_id, ())
+
+
 async def test_a_key_is_rolled_and_its_cap_stays_one() -> None:
     harness = await ApplicationHarness(daily_cap=50).start()
     old_id = harness.caller.key.id

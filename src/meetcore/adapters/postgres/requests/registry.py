@@ -78,6 +78,12 @@ class PostgresRegistryRepository(Repository):
         except psycopg.errors.ForeignKeyViolation as error:
             raise NotFound("No account with this id.") from error
 
+    async def count_working_keys(self, account_id: UUID, now: datetime) -> int:
+        row = await self._one(SQL["count_working_keys"], account_id=account_id, now=now)
+        assert row is not None
+        found: int = row["found"]
+        return found
+
     async def load_key(self, key_id: UUID) -> keys.ApiKey:
         await self._run(SQL["lock_keys_account"], id=key_id)
         return await self._get(API_KEY, "key", SQL["load_key"], id=key_id)

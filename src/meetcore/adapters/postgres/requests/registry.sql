@@ -52,6 +52,10 @@ SELECT {API_KEY.select} FROM api_keys k WHERE k.account_id = %(account_id)s ORDE
 -- lock_keys_account: Take the lock of a key's account and raises the version, so that waiting readers read again.
 UPDATE accounts a SET version = a.version + 1 FROM api_keys k WHERE k.id = %(id)s AND a.id = k.account_id
 
+-- count_working_keys: How many keys and grants of an account are neither revoked nor expired.
+SELECT count(*) AS found FROM api_keys k
+WHERE k.account_id = %(account_id)s AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > %(now)s)
+
 -- load_key: One key. Its account is locked by now.
 SELECT {API_KEY.select} FROM api_keys k WHERE k.id = %(id)s
 
