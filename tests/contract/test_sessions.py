@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
 import pytest
@@ -63,7 +64,7 @@ def test_a_session_asks_for_how_values_are_written(foreign_url: str) -> None:
                 assert session.is_same(value, found["it"][name]), name
             return row
 
-    assert sent_settings(12).items() >= session.VALUES.items()
+    assert sent_settings(foreign_url, 12).items() >= session.VALUES.items()
     assert asyncio.run(read()) == EXPECTED
     check_sent_settings(foreign_url, 12)
     assert other_values(foreign_url).keys() == session.VALUES.keys() - {"timezone"}
@@ -74,3 +75,31 @@ def test_migrations_and_checks_of_the_role_read_the_same(foreign_url: str) -> No
     assert migrate(foreign_url)
     assert missing(foreign_url) == migrate(foreign_url) == []
     describe_role(foreign_url)
+
+
+OF_PLANNER = {"plan_cache_mode": "auto", "enable_seqscan": "on", "jit": "on"}
+
+
+@pytest.mark.direct
+@pytest.mark.parametrize("named", [[], ["plan_cache_mode"], [*OF_PLANNER]], ids=len)
+def test_an_address_turns_settings_of_the_planner_off_and_no_others(
+    database_url: str, named: list[str]
+) -> None:
+    asked = " ".join(f"-c {name}={OF_PLANNER[name]}" for name in named)
+    url = with_options(database_url, f"{asked} -c jit_above_cost=7 -c statement_timeout=1h")
+
+    async def read() -> dict[str, str]:
+        async with make_pool(url, max_size=1) as pool:
+            [found] = await pool.read("SELECT jsonb_object_agg(name, setting) AS it FROM pg_settings", {})
+            return dict(found["it"])
+
+    found = asyncio.run(read())
+    wanted = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+    assert {name: found[name] for name in wanted} == wanted | {name: OF_PLANNER[name] for name in named}
+    assert (found["statement_timeout"], found["jit_above_cost"]) == ("10000", "7")
+    check_sent_settings(url, 12)
+
+
+def with_options(url: str, options: str) -> str:
+    at = urlsplit(url)
+    return urlunsplit(at._replace(query="&".join(filter(None, (at.query, f"options={quote(options)}")))))

@@ -1,4 +1,4 @@
-"""The running program, with a database for each module."""
+"""The running program, with a database for each module, of a role that owns it and is no superuser."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _connections() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def site(launcher: Launcher, postgres_server_url: str) -> Iterator[Site]:
     with servers.migrated_database(postgres_server_url) as url:
-        site = Site(launcher, url)
+        site = Site(launcher, servers.as_owner(postgres_server_url, url))
         site.cli("host", "add", "--provider-user-id", "host-1", "--capacity", 1000)
         yield site
 

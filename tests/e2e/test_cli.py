@@ -571,7 +571,7 @@ def restricted_url(site: Site, request: pytest.FixtureRequest) -> Iterator[str]:
     role, at = f"guest_{uuid4().hex[:8]}", urlsplit(site.database_url)
     if "host=%2F" in at.query:
         pytest.skip("the embedded server lets nobody in but its own role")
-    with psycopg.connect(site.database_url, autocommit=True) as connection:
+    with psycopg.connect(servers.as_superuser(site.database_url), autocommit=True) as connection:
         limit = f"LOGIN PASSWORD '{SECRET}' CONNECTION LIMIT {request.param}"
         connection.execute(
             f"CREATE ROLE {role} {limit}; GRANT SELECT ON hosts, schema_migrations TO {role}".encode()

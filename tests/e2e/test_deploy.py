@@ -175,7 +175,7 @@ def test_the_pooler_starts_with_its_script_and_file_and_lets_the_role_of_the_ser
         at, port = urlsplit(direct), free_port()
         role, name = str(at.username), at.path.lstrip("/")
         password = 'a "quoted" word'
-        with psycopg.connect(site.database_url, autocommit=True) as connection:
+        with psycopg.connect(servers.as_superuser(site.database_url), autocommit=True) as connection:
             connection.execute(f"ALTER ROLE {role} PASSWORD '{password}'".encode())
         files = {"/run/pgbouncer/users.txt": pooler.USERS, "/etc/pgbouncer/pgbouncer.ini": pooler.FILE}
         script = adapted("start.sh", files | {"meetcore_service": role})

@@ -14,6 +14,7 @@ import pytest
 from meetcore.adapters.prometheus import FIGURES
 from tests.e2e.customers import enrol
 from tests.e2e.test_logs import lines_of
+from tests.support import servers
 from tests.support.interpreter import output_of
 from tests.support.program import START_S, Running, Site, free_port, until
 from tests.support.scrape import Sample, label_values, scrape, value
@@ -86,11 +87,18 @@ def _command_of(pid: int) -> bytes:
         return b""
 
 
+def see_activity(site: Site) -> None:
+    """Let the site's role see transactions of others and standbys, as docs/deploying.md does."""
+    with psycopg.connect(servers.as_superuser(site.database_url), autocommit=True) as connection:
+        connection.execute(f"GRANT pg_read_all_stats TO {servers.role_of(site.database_url)}".encode())
+
+
 def test_the_ledger_is_verified_and_figures_of_the_store_are_shown(site: Site) -> None:
     enrol(site, credits=100)
     with psycopg.connect(site.database_url, autocommit=True) as connection:
         # Another test may have done it.
         connection.execute("UPDATE ledger_verification SET due_at = now(), verified_at = NULL")
+    see_activity(site)
     port = free_port()
     with site.worker("--metrics-port", port, verify_every="24h") as worker:
         until(

@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.customers import customer as enrolled
 from tests.e2e.receiver import Receiver
+from tests.support import servers
 from tests.support.program import Site, environment, until
 
 PASSWORD = "hunter2"
@@ -24,7 +25,7 @@ def service(site: Site) -> Iterator[Site]:
     if "host=%2F" in at.query:
         pytest.skip("the embedded server lets nobody in but its own role")
     role = f"service_{uuid4().hex[:8]}"
-    with psycopg.connect(site.database_url, autocommit=True) as connection:
+    with psycopg.connect(servers.as_superuser(site.database_url), autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'".encode())
         connection.execute(f"GRANT pg_read_all_stats TO {role}".encode())
         try:

@@ -66,9 +66,49 @@ def fresh_database(server_url: str, encoding: str = "") -> Iterator[str]:
 
 @contextmanager
 def migrated_database(server_url: str) -> Iterator[str]:
-    """Create a database with the schema, copied from a template of this process."""
+    """Create a database with the schema, copied from a template of this process; see `as_owner`."""
     with _database(server_url, copied_from=_migrated_template(server_url)) as url:
         yield url
+
+
+def as_owner(server_url: str, url: str) -> str:
+    """Return the address of a database for the role that owns it and its tables, and has no other right.
+
+    An embedded server admits its own role only, which becomes the owner with each session.
+    """
+    role, password = _owner(server_url)
+    at = urlsplit(url)
+    if "host=%2F" in at.query:
+        return f"{url}&options=-c%20role%3D{role}"
+    return urlunsplit(at._replace(netloc=f"{role}:{password}@{at.netloc.rpartition('@')[2]}"))
+
+
+def as_superuser(url: str) -> str:
+    """Return the address of a database for the role of the tests, also from that of `as_owner`."""
+    name = urlsplit(url).path.lstrip("/")
+    of_owner = [with_path(server, name) for server, (role, _) in _owners.items() if role in url]
+    return of_owner[0] if of_owner else url
+
+
+def role_of(url: str) -> str:
+    """Return the role of sessions of an address."""
+    with psycopg.connect(url) as connection:
+        [role] = connection.execute("SELECT current_user").fetchone() or ("",)
+    return str(role)
+
+
+_owners: dict[str, tuple[str, str]] = {}
+
+
+def _owner(server_url: str) -> tuple[str, str]:
+    """Return this process's owner of databases on the server, with its password."""
+    if server_url not in _owners:
+        role, password = f"meetcore_test_{secrets.token_hex(6)}", secrets.token_hex(8)
+        statement = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}")
+        with psycopg.connect(server_url, autocommit=True) as connection:
+            connection.execute(statement.format(sql.Identifier(role), sql.Literal(password)))
+        _owners[server_url] = (role, password)
+    return _owners[server_url]
 
 
 _templates: dict[str, str] = {}
@@ -80,15 +120,19 @@ def _migrated_template(server_url: str) -> str:
         name = f"meetcore_test_{secrets.token_hex(6)}"
         _create_database(server_url, name, copied_from="template1")
         _templates[server_url] = name
-        migrate(with_path(server_url, name))
+        migrate(as_owner(server_url, with_path(server_url, name)))
     return _templates[server_url]
 
 
 def drop_databases() -> None:
-    """Drop remaining databases and templates."""
+    """Drop remaining databases and templates, and their owners."""
     while _templates:
         _left.append(_templates.popitem())
     _drop_left()
+    while _owners:
+        server_url, (role, _) = _owners.popitem()
+        with suppress(psycopg.OperationalError), psycopg.connect(server_url, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
 
 
 @contextmanager
@@ -126,8 +170,8 @@ def _end_connections(server_url: str, name: str) -> None:
 
 
 def _create_database(server_url: str, name: str, *, copied_from: str, encoding: str = "") -> None:
-    statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
-        sql.Identifier(name), sql.Identifier(copied_from)
+    statement = sql.SQL("CREATE DATABASE {} OWNER {} TEMPLATE {}").format(
+        *map(sql.Identifier, (name, _owner(server_url)[0], copied_from))
     )
     if encoding:
         statement += sql.SQL(" ENCODING {} LOCALE 'C'").format(sql.Literal(encoding))
@@ -160,13 +204,13 @@ def service_role(url: str) -> Iterator[str]:
         return
     role, password = f"meetcore_test_{secrets.token_hex(6)}", secrets.token_hex(8)
     name = sql.Identifier(role)
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(as_superuser(url), autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(name, sql.Literal(password)))
     try:
         grant_service(url, role)
         yield urlunsplit(at._replace(netloc=f"{role}:{password}@{at.netloc.rpartition('@')[2]}"))
     finally:
-        with psycopg.connect(url, autocommit=True) as connection:
+        with psycopg.connect(as_superuser(url), autocommit=True) as connection:
             connection.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(name))
 
 

@@ -3,7 +3,8 @@
 Every connection is in autocommit mode and opens transactions explicitly, prepares each statement
 at its first use and plans it once for tables of a size (the statements are few and their shapes stable, and
 planning a wide CTE anew costs more than running it). A plan reads no table through where an index serves, however
-small the table is at that moment; what reads a whole table by its purpose allows it in its transaction. Driver errors become `StoreUnavailable` here and nowhere else.
+small the table is at that moment; what reads a whole table by its purpose allows it in its transaction. An address
+that names these settings of the planner keeps its own. Driver errors become `StoreUnavailable` here and nowhere else.
 
 A connection is lent for a limited time. A server that does not answer within it, or takes no writes, is treated as
 unavailable: the connection is dropped, and so are the idle ones, so that one caller at most waits that long for
@@ -218,7 +219,7 @@ def make_pool(
     """Make a pool that is not yet open.
 
     Args:
-        url: a libpq connection string; its `options` come before those of the pool, which win.
+        url: a libpq connection string; its `options` come before those of the pool, which win but for the planner's.
         max_size: connections at most; callers beyond it wait `timeout_s` seconds.
         min_size: connections kept open.
         timeout_s: how long a caller waits before the store counts as unavailable.
@@ -296,22 +297,33 @@ def session_settings(deadline_s: int) -> dict[str, str]:
     }
 
 
-def sent_settings(deadline_s: int) -> dict[str, str]:
-    """Settings that a session is begun with where no pooler is between, by name; see `session_settings`."""
-    return session_settings(deadline_s) | {
-        "plan_cache_mode": "force_generic_plan",
-        # Behind a pooler nothing is prepared, and each statement is planned for the tables as they are.
-        "enable_seqscan": "off",
-        "jit": "off",  # a table that has no index to read costs 10^10 so, far beyond where compiling begins
-    }
+_PLANNER = {
+    "plan_cache_mode": "force_generic_plan",
+    # Behind a pooler nothing is prepared, and each statement is planned for the tables as they are.
+    "enable_seqscan": "off",
+    "jit": "off",  # a table that has no index to read costs 10^10 so, far beyond where compiling begins
+}
+
+
+def sent_settings(url: str, deadline_s: int) -> dict[str, str]:
+    """Settings that a session is begun with where no pooler is between, by name.
+
+    Those of `session_settings`, and those of the planner that the address's `options` do not name.
+    """
+    given = _options(url)
+    planner = {name: value for name, value in _PLANNER.items() if not re.search(rf"(?<![a-z]){name}=", given)}
+    return session_settings(deadline_s) | planner
 
 
 def session_options(url: str, deadline_s: int) -> str:
     """Return the `options` that send them, behind those of the address, which they win over."""
-    given = conninfo_to_dict(url).get("options") or ""
     return " ".join(
-        [str(given), *(f"-c {name}={value}" for name, value in sent_settings(deadline_s).items())]
+        [_options(url), *(f"-c {name}={value}" for name, value in sent_settings(url, deadline_s).items())]
     )
+
+
+def _options(url: str) -> str:
+    return str(conninfo_to_dict(url).get("options") or "")
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def check_sent_settings(url: str, deadline_s: int) -> None:
 
     A pooler that refuses them raises `StoreSessionRefused`.
     """
-    _, lacking = _lacking(url, sent_settings(deadline_s), options=session_options(url, deadline_s))
+    _, lacking = _lacking(url, sent_settings(url, deadline_s), options=session_options(url, deadline_s))
     if lacking:
         raise MissingSettings(
             f"a pooler drops what a session is begun with ({', '.join(lacking)}): set "
