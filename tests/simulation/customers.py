@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from attrs import define, field
@@ -13,112 +13,161 @@ from attrs import define, field
 from meetcore.domain.errors import DomainError, NoHostFree
 from meetcore.domain.meetings.meetings import MeetingRequest
 from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.money.pricing import PricingTier, TierCatalogue
 from meetcore.domain.requests.idempotency import fingerprint
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome
 from tests.simulation.loop import Process, SimulatedLoop
 
+TIERS = TierCatalogue.of(
+    (PricingTier("small", "Small", 100, 2, 10, 5), PricingTier("large", "Large", 300, 4, 40, 15))
+)
+"""Meetings of some minutes, so that their ends come within a run."""
 PASSING = {"service_unavailable", "upstream_error"}
 ANSWER_S = 60.0
 """How long a customer waits for an answer."""
 
 
 @define(eq=False)
-class Customer:
-    """One account with a key, what it asked for, and what it was answered.
+class Account:
+    """An account: its customers share its credits, of which it was given so many."""
 
-    `made` and `cancelled` are the answers by idempotency key.
+    id: UUID
+    credits: int
+
+
+@define(eq=False)
+class Customer:
+    """A program with an API key, what it asked for, and what it was answered.
+
+    Each request has a name, which is its idempotency key and the title of its meeting; one that is in
+    `unkeyed` was sent without a key, once. `made` and `cancelled` are the answers by name, `in_doubt` the
+    requests without a key of which the answer left open what came of them.
     """
 
     loop: SimulatedLoop
-    caller: Caller
+    name: str
+    account: Account
     digest: bytes
-    credits: int
     process: Callable[[], Process | None]
     made: dict[str, dict[str, Any]] = field(factory=dict)
     cancels: set[str] = field(factory=set)
     cancelled: dict[str, dict[str, Any]] = field(factory=dict)
     refused: dict[str, str] = field(factory=dict)
     wanted: dict[str, MeetingRequest] = field(factory=dict)
+    unkeyed: set[str] = field(factory=set)
+    in_doubt: set[str] = field(factory=set)
 
     async def act(self, requests: int) -> None:
         """Ask for so many things, one after the other."""
         for _ in range(requests):
             await asyncio.sleep(self.loop.random.expovariate(1 / 3.0))
-            if self.made and self.loop.random.random() < 0.35:
+            drawn = self.loop.random.random()
+            if self.made and drawn < 0.35:
                 await self.cancel(self.loop.random.choice(sorted(self.made)))
+            elif drawn < 0.5:
+                await self.create_unkeyed(self._plan())
+            elif drawn < 0.6:
+                await asyncio.gather(*(self.create(self._plan()) for _ in range(3)))
             else:
-                await self.create(f"key-{len(self.wanted)}")
+                await self.create(self._plan())
 
-    async def create(self, key: str) -> None:
+    async def create(self, name: str) -> None:
         """Ask for a meeting until the answer is final; sometimes twice at once."""
-        start = self.loop.now().astimezone(WIB) + timedelta(days=1, hours=self.loop.random.randrange(12))
-        wanted = self.wanted.setdefault(
-            key, MeetingRequest("Rapat", f"{start:%Y-%m-%d}", f"{start:%H}:00", "standard-100")
-        )
-
-        async def ask(process: Process) -> Outcome:
-            request = IdempotentRequest(
-                key, fingerprint("POST", "/meetings", wanted.title + wanted.start_time)
-            )
-            application = process.application
-            caller = await application.ports.queries.find_caller(self.digest)
-            assert caller is not None
-            found: Outcome = await application.api.create_meeting(caller, wanted, request, self.loop.now())
-            return found
-
+        ask = self._creation(name, name)
         asked = [self._until_answered(ask) for _ in range(1 + (self.loop.random.random() < 0.2))]
         for outcome in await asyncio.gather(*asked):
-            self._keep(self.made, key, outcome)
+            self._keep(self.made, name, outcome)
 
-    async def cancel(self, key: str) -> None:
+    async def create_unkeyed(self, name: str) -> None:
+        """Ask once for a meeting without an idempotency key."""
+        self.unkeyed.add(name)
+        answer = await self._ask(self._creation(name, None))
+        if answer is None or "in doubt" in str(answer):
+            self.in_doubt.add(name)
+            self.loop.note(f"{name} is in doubt")
+        elif isinstance(answer, StoreUnavailable):
+            self.loop.note(f"{name} is not answered")
+        else:
+            self._keep(self.made, name, answer)
+
+    async def cancel(self, name: str) -> None:
         """Cancel a meeting until the answer is final."""
-        self.cancels.add(key)
-        meeting_id = UUID(str(self.made[key]["id"]))
+        self.cancels.add(name)
+        meeting_id = UUID(str(self.made[name]["id"]))
+        request = IdempotentRequest(f"cancel-{name}", fingerprint("DELETE", f"/meetings/{meeting_id}", ""))
 
         async def ask(process: Process) -> Outcome:
-            request = IdempotentRequest(f"cancel-{key}", fingerprint("DELETE", f"/meetings/{meeting_id}", ""))
-            application = process.application
-            caller = await application.ports.queries.find_caller(self.digest)
-            assert caller is not None
-            found: Outcome = await application.api.cancel_meeting(
-                caller, meeting_id, request, self.loop.now()
+            caller, application = await self._caller(process), process.application
+            return cast(
+                "Outcome",
+                await application.api.cancel_meeting(caller, meeting_id, request, self.loop.now()),
             )
-            return found
 
-        self._keep(self.cancelled, key, await self._until_answered(ask))
+        self._keep(self.cancelled, name, await self._until_answered(ask))
 
-    def _keep(self, answers: dict[str, dict[str, Any]], key: str, outcome: Outcome | DomainError) -> None:
+    def _plan(self) -> str:
+        """Decide on a meeting tomorrow, and return its name."""
+        random, name = self.loop.random, f"{self.name} {len(self.wanted)}"
+        tier = random.choices(("small", "large"), (5, 1))[0]
+        start = self.loop.now().astimezone(WIB) + timedelta(days=1, minutes=random.randrange(12))
+        self.wanted[name] = MeetingRequest(name, f"{start:%Y-%m-%d}", f"{start:%H:%M}", tier)
+        return name
+
+    def _creation(self, name: str, key: str | None) -> Callable[[Process], Any]:
+        wanted = self.wanted[name]
+        request = IdempotentRequest(key, fingerprint("POST", "/meetings", wanted.title))
+
+        async def ask(process: Process) -> Outcome:
+            caller, application = await self._caller(process), process.application
+            return cast(
+                "Outcome", await application.api.create_meeting(caller, wanted, request, self.loop.now())
+            )
+
+        return ask
+
+    async def _caller(self, process: Process) -> Caller:
+        caller: Caller | None = await process.application.ports.queries.find_caller(self.digest)
+        assert caller is not None
+        return caller
+
+    def _keep(self, answers: dict[str, dict[str, Any]], name: str, outcome: Outcome | DomainError) -> None:
         refusal = outcome if isinstance(outcome, DomainError) else outcome.refusal
         if refusal is not None:
             code = refusal.code
-            self.refused.setdefault(key, code)
-            self.loop.note(f"{key} is refused: {code}")
+            self.refused.setdefault(name, code)
+            self.loop.note(f"{name} is refused: {code}")
             return
         assert isinstance(outcome, Outcome)
         assert outcome.record is not None
-        before = answers.setdefault(key, dict(outcome.record))
-        assert before["id"] == outcome.record["id"], f"two answers for {key}"
-        self.loop.note(f"{key} is answered")
+        before = answers.setdefault(name, dict(outcome.record))
+        assert before["id"] == outcome.record["id"], f"two answers for {name}"
+        self.loop.note(f"{name} is answered")
 
     async def _until_answered(self, ask: Callable[[Process], Any]) -> Any:
+        """Repeat a request until its answer is final."""
         while True:
-            process = self.process()
-            if process is not None:
-                task = process.start(ask(process))
-                await asyncio.wait({task}, timeout=ANSWER_S)
-                if task.done() and not task.cancelled():
-                    fault = task.exception()
-                    if fault is None:
-                        return task.result()
-                    if isinstance(fault, DomainError) and not is_passing(fault):
-                        return fault
-                    if not isinstance(fault, (StoreUnavailable, DomainError)):
-                        raise fault
+            answer = await self._ask(ask)
+            if isinstance(answer, (Outcome, DomainError)) and not is_passing(answer):
+                return answer
             await asyncio.sleep(self.loop.random.uniform(0.5, 5.0))
 
+    async def _ask(self, ask: Callable[[Process], Any]) -> Outcome | DomainError | StoreUnavailable | None:
+        """Send a request to one process; return its answer, `None` where it gives none in time."""
+        if (process := self.process()) is None:
+            return None
+        task = process.start(ask(process))
+        await asyncio.wait({task}, timeout=ANSWER_S)
+        if not task.done() or task.cancelled():
+            return None
+        fault = task.exception()
+        if fault is None or isinstance(fault, (StoreUnavailable, DomainError)):
+            return fault or cast("Outcome", task.result())
+        raise fault
 
-def is_passing(fault: DomainError) -> bool:
+
+def is_passing(answer: Outcome | DomainError) -> bool:
     """Return whether a refusal says to try the same again; no host is free at that time for good."""
-    return fault.code in PASSING and not isinstance(fault, NoHostFree)
+    is_refusal = isinstance(answer, DomainError) and answer.code in PASSING
+    return is_refusal and not isinstance(answer, NoHostFree)

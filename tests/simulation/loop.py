@@ -209,6 +209,9 @@ class _Future(asyncio.futures._PyFuture):  # type: ignore[name-defined, misc]
 
 
 def _remember(loop: asyncio.AbstractEventLoop, work: Any, **named: Any) -> asyncio.Task[Any]:
+    context, process = named.get("context"), _PROCESS.get()
+    if context is not None and process is not None and _PROCESS not in context:
+        context.run(_PROCESS.set, process)  # a task of no request is one of its process all the same
     task: asyncio.Task[Any] = _Task(work, loop=loop, **named)
     _graveyard.append(task)
     return task

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from meetcore.adapters.postgres.money.rows import entry
 from meetcore.domain.money.ledger import first_broken
-from tests.simulation.customers import Customer
+from tests.simulation.customers import TIERS, Account, Customer
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.outside import SimulatedProvider, SimulatedReceivers
 from tests.support.postgres_rig import ENTRIES
 
 LIVE = ("scheduled", "started")
-_MEETINGS = """SELECT id, account_id, status, provider_meeting_id, credits, lease_until FROM meetings"""
+VISIBLE = (*LIVE, "ended", "cancelled")
+_MEETINGS = "SELECT id, account_id, status, title, provider_meeting_id, credits FROM meetings"
 _UNDER_WAY = """SELECT 'meeting ' || id AS work FROM meetings WHERE lease_until IS NOT NULL
         OR status IN ('provisioning', 'cancelling')
     UNION ALL SELECT 'delivery ' || id FROM deliveries WHERE status = 'pending'
@@ -32,47 +34,76 @@ def judge(
     read = database.control.execute
     meetings = {str(row["id"]): row for row in read(_MEETINGS).fetchall()}
     faults = [f"{row['work']} is still under way" for row in read(_UNDER_WAY).fetchall()]
+    for account in {each.account.id: each.account for each in customers}.values():
+        faults += _money(database, account, meetings)
     for each in customers:
-        faults += _money(database, each, meetings)
         faults += _answers(each, meetings)
+    faults += _meetings_asked_for(customers, meetings)
     faults += _at_provider(meetings, provider)
+    faults += _hosts(customers, meetings, provider)
     faults += _events(database, receivers, meetings)
     return faults
 
 
-def _money(database: SimulatedDatabase, customer: Customer, meetings: dict[Any, Any]) -> Iterator[str]:
-    account_id = customer.caller.account.id
-    rows = database.control.execute(ENTRIES, {"account_id": account_id}).fetchall()
+def _money(database: SimulatedDatabase, account: Account, meetings: dict[Any, Any]) -> Iterator[str]:
+    rows = database.control.execute(ENTRIES, {"account_id": account.id}).fetchall()
     entries = [made for row in rows if (made := entry(row))]
-    if (broken := first_broken(account_id, entries)) is not None:
+    if (broken := first_broken(account.id, entries)) is not None:
         yield f"the ledger is broken at entry {broken}"
     [funds] = database.control.execute(
-        "SELECT balance, held FROM accounts WHERE id = %s", [account_id]
+        "SELECT balance, held FROM accounts WHERE id = %s", [account.id]
     ).fetchall()
     if funds["balance"] != sum(each.amount for each in entries) or funds["held"]:
         yield f"the funds {funds} are not those of the ledger, {sum(each.amount for each in entries)}"
-    own = [row for row in meetings.values() if row["account_id"] == account_id]
+    own = [row for row in meetings.values() if row["account_id"] == account.id]
     due = sum(row["credits"] for row in own if row["status"] in (*LIVE, "ended"))
-    if funds["balance"] != customer.credits - due:
-        yield f"the balance is {funds['balance']}; {customer.credits} were bought, {due} are due for meetings"
+    if funds["balance"] != account.credits - due:
+        yield f"the balance is {funds['balance']}; {account.credits} were bought, {due} are due for meetings"
     if funds["balance"] < 0:
         yield "the balance is below zero"
 
 
 def _answers(customer: Customer, meetings: dict[Any, Any]) -> Iterator[str]:
-    for key, record in customer.made.items():
+    for name, record in customer.made.items():
         row = meetings.get(record["id"])
         if row is None:
-            yield f"the meeting of {key} is not there"
-        elif key in customer.cancelled and row["status"] != "cancelled":
-            yield f"the meeting of {key} was cancelled and is {row['status']}"
-        elif key not in customer.cancels and row["status"] not in LIVE:
-            yield f"the meeting of {key} was sold and is {row['status']}"
-    sold = {record["id"] for record in customer.made.values()}
-    for row in meetings.values():
-        is_own = row["account_id"] == customer.caller.account.id
-        if is_own and row["status"] in LIVE and str(row["id"]) not in sold:
-            yield f"the meeting {row['id']} was never answered to anyone"
+            yield f"the meeting of {name} is not there"
+        elif name in customer.cancelled and row["status"] != "cancelled":
+            yield f"the meeting of {name} was cancelled and is {row['status']}"
+        elif name not in customer.cancels and row["status"] not in LIVE:
+            yield f"the meeting of {name} was sold and is {row['status']}"
+
+
+def _meetings_asked_for(customers: list[Customer], meetings: dict[Any, Any]) -> Iterator[str]:
+    """Each meeting that can be seen is the one of its request, whose answer named it or left it in doubt."""
+    answered = {str(record["id"]) for each in customers for record in each.made.values()}
+    in_doubt = {name for each in customers for name in each.in_doubt}
+    visible = [row for row in meetings.values() if row["status"] in VISIBLE]
+    for row in visible:
+        if str(row["id"]) not in answered and row["title"] not in in_doubt:
+            yield f"the meeting {row['id']} of {row['title']} was never answered to anyone"
+    for name, number in Counter(row["title"] for row in visible).items():
+        if number > 1:
+            yield f"{name} has {number} meetings"
+
+
+def _hosts(customers: list[Customer], meetings: dict[Any, Any], provider: SimulatedProvider) -> Iterator[str]:
+    """No host has two meetings at a time, and each meeting a host with its seats."""
+    tiers = {
+        name: TIERS.find(wanted.pricing_tier_id) for each in customers for name, wanted in each.wanted.items()
+    }
+    for held in provider.living():
+        if provider.hosts[held.order.provider_user_id] < tiers[held.order.title].capacity:
+            yield f"the host of {held.order.title} has too few seats"
+    sold = {row["provider_meeting_id"] for row in meetings.values() if row["status"] in VISIBLE}
+    runs = sorted(
+        (held.order.provider_user_id, held.order.start_at, held.until(), held.order.title)
+        for held in provider.held.values()
+        if held.name in sold and held.order.start_at < held.until()
+    )
+    for (host, _, until, title), (other, start_at, _, after) in pairwise(runs):
+        if host == other and start_at < until:
+            yield f"{host} was sold to {title} and {after} at a time"
 
 
 def _at_provider(meetings: dict[Any, Any], provider: SimulatedProvider) -> Iterator[str]:

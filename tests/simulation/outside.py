@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, TypeVar, cast
 
@@ -38,14 +38,23 @@ class _Held:
     name: str
     order: ProviderOrder
     made_at: datetime
-    is_removed: bool = False
+    removed_at: datetime | None = None
+
+    def until(self) -> datetime:
+        """Return until when it takes its host: its end, or an earlier removal, but not before its start."""
+        end_at = self.order.start_at + timedelta(minutes=self.order.duration)
+        return end_at if self.removed_at is None else max(self.order.start_at, min(end_at, self.removed_at))
 
 
 @define(eq=False)
 class SimulatedProvider:
-    """Makes a meeting at each request, as Zoom does: two for two requests, also for one that was given up."""
+    """Makes a meeting at each request, as Zoom does: two for two requests, also for one that was given up.
+
+    `hosts` are its users with a licence, and the seats of each.
+    """
 
     loop: SimulatedLoop
+    hosts: dict[str, int] = field(factory=dict)
     fault_rate: float = 0.0
     held: dict[str, _Held] = field(factory=dict)
     _numbers: count[int] = field(factory=lambda: count(1))
@@ -84,7 +93,7 @@ class SimulatedProvider:
 
     async def read(self, provider_meeting_id: str) -> FoundMeeting | None:
         held = await self._call(lambda: self.held.get(provider_meeting_id))
-        if held is None or held.is_removed:
+        if held is None or held.removed_at is not None:
             return None
         order = held.order
         return FoundMeeting(
@@ -97,7 +106,7 @@ class SimulatedProvider:
 
     def living(self) -> list[_Held]:
         """Return the meetings that exist."""
-        return [each for each in self.held.values() if not each.is_removed]
+        return [each for each in self.held.values() if each.removed_at is None]
 
     async def _call(self, work: Callable[[], T]) -> T:
         """Carry out a call: in time, never, without an answer, or long after it was given up."""
@@ -130,9 +139,9 @@ class SimulatedProvider:
 
     def _remove(self, name: str) -> ProviderMeetingState:
         held = self.held.get(name)
-        if held is None or held.is_removed:
+        if held is None or held.removed_at is not None:
             return ProviderMeetingState.GONE
-        self.held[name] = evolve(held, is_removed=True)
+        self.held[name] = evolve(held, removed_at=self.loop.now())
         self.loop.note(f"the provider removes {name}")
         return ProviderMeetingState.REMOVED
 

@@ -27,6 +27,14 @@ def _without(module: Any, name: str, part: str, instead: str = "") -> Callable[[
     return plant
 
 
+def _without_in_each(module: Any, names: tuple[str, ...], part: str, instead: str) -> Callable[[], None]:
+    def plant() -> None:
+        for name in names:
+            _without(module, name, part, instead)()
+
+    return plant
+
+
 def _never_reconciled() -> None:
     async def sweep(*_: object, **__: object) -> int:
         return 0
@@ -89,6 +97,12 @@ PLANTS: Final[Mapping[str, Callable[[], None]]] = {
         "save_deliveries",
         "SET status = made.status",
         "SET status = CASE made.status WHEN 'pending' THEN 'pending' ELSE 'succeeded' END",
+    ),
+    "host reserved for a minute": _without_in_each(
+        create,
+        ("save_provisioning", "save_if_unchanged"),
+        "tstzrange(%(start_at)s, %(end_at)s)",
+        "tstzrange(%(start_at)s, %(start_at)s::timestamptz + interval '1 minute')",
     ),
     "refund without the balance": _without(
         lifecycle, "save_refunded", "AND EXISTS (SELECT FROM guard)\n), event", "AND false\n), event"

@@ -21,17 +21,11 @@ from meetcore.adapters.postgres.requests.retention import PostgresHousekeeping, 
 from meetcore.adapters.postgres.store import PostgresStore, load_repositories
 from meetcore.adapters.webhook_sender import SystemResolver
 from meetcore.composition.application import Application, Part, Ports, build
-from meetcore.composition.policy import Policy
 from meetcore.composition.worker import api_tasks, working
-from meetcore.domain.requests.idempotency import fingerprint
-from meetcore.domain.requests.keys import Scope, digest
-from meetcore.domain.webhooks.events import EventKind
-from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.testing.clock import SeededEntropy
-from meetcore.usecases.requests.idempotency import IdempotentRequest
-from meetcore.usecases.webhooks.endpoints import Registration
 from tests.simulation.customers import Customer
 from tests.simulation.database import IDLE_IN_TRANSACTION_S, SimulatedDatabase, SimulatedPool
+from tests.simulation.enrolment import POLICY, enrol
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.oracle import judge
 from tests.simulation.outside import SimulatedProvider, SimulatedReceivers
@@ -39,7 +33,6 @@ from tests.simulation.plants import PLANTS
 from tests.support.fakes import FakeDocumentPrinter, FakeRecordingFiles
 from tests.support.postgres_rig import CIPHER
 
-CREDITS = 400
 ANSWERED_S = 1800.0
 """Virtual seconds within which every customer has its answers, under faults."""
 HEALED_S = 900.0
@@ -50,8 +43,10 @@ HEALED_S = 900.0
 class Plan:
     """How much happens in a run, and how often something fails; rates are for each opportunity."""
 
+    accounts: int = 3
     customers: int = 3
-    requests: int = 12
+    """Customers of the first account; the others have one each."""
+    requests: int = 8
     servers: int = 2
     workers: int = 2
     hosts: int = 4
@@ -170,7 +165,7 @@ class Program:
             notifier, _Notifier(self, Part.NOTES), SystemResolver(), FakeDocumentPrinter(), self.provider,
             FakeRecordingFiles("sandbox"), sender=self.receivers if is_worker else None, listen=listen,
         )  # fmt: skip
-        return build(ports, Policy())
+        return build(ports, POLICY)
 
     def notify(self, part: Part) -> None:
         """Wake the workers a moment later, or not at all: the queue is a notification."""
@@ -234,7 +229,10 @@ def run(url: str, seed: int, plan: Plan, *, keeps_lines: bool = False, planted: 
 async def _live(program: Program, customers: list[Customer]) -> list[str]:
     loop, plan = program.loop, program.plan
     program.start()
-    customers += await _enrol(program)
+    customers += await enrol(
+        program.servers[0], program.provider, program.some_server,
+        hosts=plan.hosts, customers=(plan.customers, *[1] * (plan.accounts - 1)),
+    )  # fmt: skip
     program.provider.fault_rate = program.receivers.fault_rate = plan.outside_faults
     program.database.cut = lambda: not program.is_healed and loop.random.random() < plan.cuts
     loop.fate = program.decide
@@ -253,26 +251,3 @@ async def _live(program: Program, customers: list[Customer]) -> list[str]:
         if not faults:
             break
     return faults
-
-
-async def _enrol(program: Program) -> list[Customer]:
-    loop, plan = program.loop, program.plan
-    process = program.servers[0]
-    found: list[Customer] = []
-
-    async def enrol() -> None:
-        administration = process.application.administration
-        for number in range(plan.hosts):
-            await administration.hosts.add(f"host-{number}", 100)
-        for number in range(plan.customers):
-            account = await administration.create_account(f"{number}@example.com", "A", CREDITS)
-            minted = await administration.keys.create(account.id, tuple(Scope))
-            caller = await process.application.ports.queries.find_caller(digest(minted.text))
-            assert caller is not None
-            wanted = Registration(parse_webhook_url(f"https://93.184.216.3{number}/hook"), tuple(EventKind))
-            request = IdempotentRequest(None, fingerprint("POST", "/webhooks", ""))
-            await process.application.api.register_webhook(caller, wanted, request, loop.now())
-            found.append(Customer(loop, caller, digest(minted.text), CREDITS, program.some_server))
-
-    await process.start(enrol())
-    return found
