@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, cast
 from uuid import UUID
 
@@ -43,7 +43,8 @@ class Customer:
 
     Each request has a name, which is its idempotency key and the title of its meeting; one that is in
     `unkeyed` was sent without a key, once. `made` and `cancelled` are the answers by name, `in_doubt` the
-    requests without a key of which the answer left open what came of them.
+    requests without a key of which the answer left open what came of them. `asked` is when a cancellation was
+    asked for and when it was answered. `visit` is called with each meeting that was made.
     """
 
     loop: SimulatedLoop
@@ -51,9 +52,11 @@ class Customer:
     account: Account
     digest: bytes
     process: Callable[[], Process | None]
+    visit: Callable[[str, datetime], object]
     made: dict[str, dict[str, Any]] = field(factory=dict)
     cancels: set[str] = field(factory=set)
     cancelled: dict[str, dict[str, Any]] = field(factory=dict)
+    asked: dict[str, tuple[datetime, datetime]] = field(factory=dict)
     refused: dict[str, str] = field(factory=dict)
     wanted: dict[str, MeetingRequest] = field(factory=dict)
     unkeyed: set[str] = field(factory=set)
@@ -105,13 +108,17 @@ class Customer:
                 await application.api.cancel_meeting(caller, meeting_id, request, self.loop.now()),
             )
 
+        began_at = self.loop.now()
         self._keep(self.cancelled, name, await self._until_answered(ask))
+        self.asked.setdefault(name, (began_at, self.loop.now()))
 
     def _plan(self) -> str:
-        """Decide on a meeting tomorrow, and return its name."""
+        """Decide on a meeting, soon or tomorrow, and return its name."""
         random, name = self.loop.random, f"{self.name} {len(self.wanted)}"
-        tier = random.choices(("small", "large"), (5, 1))[0]
-        start = self.loop.now().astimezone(WIB) + timedelta(days=1, minutes=random.randrange(12))
+        days, tier = random.choice((0, 1)), random.choices(("small", "large"), (5, 1))[0]
+        start = self.loop.now().astimezone(WIB) + timedelta(
+            days=days, minutes=random.randrange(1, 4 + 8 * days)
+        )
         self.wanted[name] = MeetingRequest(name, f"{start:%Y-%m-%d}", f"{start:%H:%M}", tier)
         return name
 
@@ -141,6 +148,9 @@ class Customer:
             return
         assert isinstance(outcome, Outcome)
         assert outcome.record is not None
+        if answers is self.made and name not in self.made:
+            start_at = datetime.fromisoformat(str(outcome.record["start_at"]))
+            self.visit(str(outcome.record["provider_meeting_id"]), start_at)
         before = answers.setdefault(name, dict(outcome.record))
         assert before["id"] == outcome.record["id"], f"two answers for {name}"
         self.loop.note(f"{name} is answered")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -14,8 +14,8 @@ from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.usecases.requests.idempotency import IdempotentRequest
 from meetcore.usecases.webhooks.endpoints import Registration
 from tests.simulation.customers import TIERS, Account, Customer
+from tests.simulation.guests import Guests
 from tests.simulation.loop import Process
-from tests.simulation.outside import SimulatedProvider
 
 CREDITS: Final = 400
 """What an account is given for each of its customers."""
@@ -33,29 +33,26 @@ POLICY: Final = Policy(
 
 async def enrol(
     process: Process,
-    provider: SimulatedProvider,
-    some_server: Callable[[], Process | None],
+    guests: Guests,
     *,
     hosts: int,
     customers: Sequence[int],
 ) -> list[Customer]:
-    """Add hosts, and an account for each number of `customers`, who ask `some_server`."""
+    """Add hosts, and an account for each number of `customers`, whose meetings have the `guests`."""
     found: list[Customer] = []
 
     async def add_all() -> None:
         for number in range(hosts):
-            provider.hosts[f"host-{number}"] = seats = 100 if number % 4 else 300
+            guests.provider.hosts[f"host-{number}"] = seats = 100 if number % 4 else 300
             await process.application.administration.hosts.add(f"host-{number}", seats)
         for number, size in enumerate(customers):
-            found.extend(await _add_account(process, some_server, number, size))
+            found.extend(await _add_account(process, guests, number, size))
 
     await process.start(add_all())
     return found
 
 
-async def _add_account(
-    process: Process, some_server: Callable[[], Process | None], number: int, customers: int
-) -> list[Customer]:
+async def _add_account(process: Process, guests: Guests, number: int, customers: int) -> list[Customer]:
     """Add an account with an endpoint, and a key for each of its customers."""
     application, loop = process.application, process.loop
     administration, credits = application.administration, CREDITS * customers
@@ -64,7 +61,7 @@ async def _add_account(
     for each in range(customers):
         minted = await administration.keys.create(account.id, tuple(Scope))
         name = f"customer {number}.{each}"
-        found.append(Customer(loop, name, account, digest(minted.text), some_server))
+        found.append(Customer(loop, name, account, digest(minted.text), guests.some_server, guests.visit))
     caller = await application.ports.queries.find_caller(found[0].digest)
     assert caller is not None
     wanted = Registration(parse_webhook_url(f"https://93.184.216.3{number}/hook"), tuple(EventKind))

@@ -11,26 +11,34 @@ from meetcore.adapters.postgres.money.rows import entry
 from meetcore.domain.money.ledger import first_broken
 from tests.simulation.customers import TIERS, Account, Customer
 from tests.simulation.database import SimulatedDatabase
+from tests.simulation.guests import Guests
 from tests.simulation.outside import SimulatedProvider, SimulatedReceivers
 from tests.support.postgres_rig import ENTRIES
 
 LIVE = ("scheduled", "started")
 VISIBLE = (*LIVE, "ended", "cancelled")
-_MEETINGS = "SELECT id, account_id, status, title, provider_meeting_id, credits FROM meetings"
+_MEETINGS = """SELECT id, account_id, status, title, provider_meeting_id, credits, start_at, end_at
+    FROM meetings"""
 _UNDER_WAY = """SELECT 'meeting ' || id AS work FROM meetings WHERE lease_until IS NOT NULL
         OR status IN ('provisioning', 'cancelling')
     UNION ALL SELECT 'delivery ' || id FROM deliveries WHERE status = 'pending'
     UNION ALL SELECT 'orphan check of ' || meeting_id FROM orphan_checks
+    UNION ALL SELECT 'event ' || id FROM provider_events WHERE due_at IS NOT NULL
     UNION ALL SELECT 'hold ' || id FROM ledger_holds"""
+
+
+_TWICE = """SELECT kind, subject_id, count(*) AS number FROM events
+    WHERE kind IN ('meeting.created', 'meeting.ended') GROUP BY 1, 2 HAVING count(*) > 1"""
 
 
 def judge(
     database: SimulatedDatabase,
     customers: list[Customer],
-    provider: SimulatedProvider,
+    guests: Guests,
     receivers: SimulatedReceivers,
 ) -> list[str]:
     """Return what is wrong, in sentences."""
+    provider = guests.provider
     read = database.control.execute
     meetings = {str(row["id"]): row for row in read(_MEETINGS).fetchall()}
     faults = [f"{row['work']} is still under way" for row in read(_UNDER_WAY).fetchall()]
@@ -38,9 +46,11 @@ def judge(
         faults += _money(database, account, meetings)
     for each in customers:
         faults += _answers(each, meetings)
+        faults += _cancellations(each, meetings, provider)
     faults += _meetings_asked_for(customers, meetings)
     faults += _at_provider(meetings, provider)
     faults += _hosts(customers, meetings, provider)
+    faults += _states(customers, meetings, guests)
     faults += _events(database, receivers, meetings)
     return faults
 
@@ -68,10 +78,46 @@ def _answers(customer: Customer, meetings: dict[Any, Any]) -> Iterator[str]:
         row = meetings.get(record["id"])
         if row is None:
             yield f"the meeting of {name} is not there"
-        elif name in customer.cancelled and row["status"] != "cancelled":
+        elif name in customer.cancelled and row["status"] != customer.cancelled[name]["status"]:
             yield f"the meeting of {name} was cancelled and is {row['status']}"
-        elif name not in customer.cancels and row["status"] not in LIVE:
+        elif name not in customer.cancels and row["status"] not in (*LIVE, "ended"):
             yield f"the meeting of {name} was sold and is {row['status']}"
+
+
+def _cancellations(
+    customer: Customer, meetings: dict[Any, Any], provider: SimulatedProvider
+) -> Iterator[str]:
+    """Return what contradicts rule 3: credits come back before the start, unless a session runs."""
+    for name, answer in customer.cancelled.items():
+        row, (began_at, answered_at) = meetings[customer.made[name]["id"]], customer.asked[name]
+        held = provider.sessions.get(row["provider_meeting_id"], [])
+        spans = [(each.started_at or began_at, each.ended_at or answered_at) for each in held]
+        is_refunded = answer["status"] == "cancelled"
+        if answer["credits_refunded"] != is_refunded * row["credits"]:
+            yield f"for {name}, which is {answer['status']}, {answer['credits_refunded']} were returned"
+        if is_refunded and began_at >= row["start_at"]:
+            yield f"{name} was refunded, and had begun"
+        if is_refunded and any(start <= began_at and answered_at <= end for start, end in spans):
+            yield f"{name} was refunded, and a session ran"
+        is_empty = not any(start <= answered_at and began_at <= end for start, end in spans)
+        if not is_refunded and answered_at < row["start_at"] and is_empty:
+            yield f"{name} was not refunded, and had not begun"
+
+
+def _states(customers: list[Customer], meetings: dict[Any, Any], guests: Guests) -> Iterator[str]:
+    """A meeting is over at its end, not before unless it was held, and started while a session runs."""
+    now, cancelled = guests.loop.now(), {name for each in customers for name in each.cancels}
+    for row in meetings.values():
+        name, title = row["provider_meeting_id"], row["title"]
+        held = guests.provider.sessions.get(name, [])
+        is_live, is_started = row["status"] in LIVE, row["status"] == "started"
+        if is_live and row["end_at"] <= now:
+            yield f"{title} is over and {row['status']}"
+        elif is_live and name not in guests.unreported and is_started != guests.provider.is_running(name):
+            yield f"{title} is {row['status']}, and its sessions are {held}"
+        was_held = any(each.ended_at and each.ended_at > row["start_at"] for each in held)
+        if row["status"] == "ended" and now < row["end_at"] and title not in cancelled and not was_held:
+            yield f"{title} has ended before its time"
 
 
 def _meetings_asked_for(customers: list[Customer], meetings: dict[Any, Any]) -> Iterator[str]:
@@ -127,11 +173,14 @@ def _events(
     for row in rows:
         if row["status"] == "succeeded" and not receivers.answered[str(row["event_id"])]:
             yield f"the event {row['event_id']} counts as delivered and was not received"
-    created = {
-        str(body["data"]["id"]) for body in receivers.bodies.values() if body["type"] == "meeting.created"
-    }
+    announced = {(body["type"], str(body["data"].get("id"))) for body in receivers.bodies.values()}
     for row in meetings.values():
-        if row["status"] in LIVE and str(row["id"]) not in created:
+        meeting_id, status = str(row["id"]), row["status"]
+        if status in (*LIVE, "ended") and ("meeting.created", meeting_id) not in announced:
             yield f"the creation of the meeting {row['id']} was announced to no receiver"
+        if (status == "ended") != (("meeting.ended", meeting_id) in announced):
+            yield f"the meeting {row['id']} is {status}; its end was announced, or not"
+    for row in database.control.execute(_TWICE).fetchall():
+        yield f"{row['kind']} is announced {row['number']} times for {row['subject_id']}"
     for event_id in receivers.received.keys() - stored:
         yield f"the event {event_id} was received and is not stored"

@@ -18,6 +18,8 @@ from attrs import define, evolve, field, frozen
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.hosts import PasswordRule
 from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
+from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
+from meetcore.domain.meetings.sessions import Session, is_running
 from meetcore.domain.meetings.views import FoundMeeting, ListedMeeting, ProviderOrder
 from meetcore.domain.webhooks.deliveries import Attempt
 from meetcore.domain.webhooks.sender_faults import SenderFault
@@ -50,11 +52,14 @@ class _Held:
 class SimulatedProvider:
     """Makes a meeting at each request, as Zoom does: two for two requests, also for one that was given up.
 
-    `hosts` are its users with a licence, and the seats of each.
+    `hosts` are its users with a licence, and the seats of each. `sessions` are what was held, by the meeting;
+    `report` is called with each start and end of one.
     """
 
     loop: SimulatedLoop
     hosts: dict[str, int] = field(factory=dict)
+    sessions: dict[str, list[Session]] = field(factory=dict)
+    report: Callable[[ProviderEvent], object] = lambda event: None
     fault_rate: float = 0.0
     held: dict[str, _Held] = field(factory=dict)
     _numbers: count[int] = field(factory=lambda: count(1))
@@ -80,7 +85,7 @@ class SimulatedProvider:
         return await self._call(lambda: self._remove(provider_meeting_id))
 
     async def end(self, provider_meeting_id: str) -> None:
-        await self._call(lambda: self._remove(provider_meeting_id))
+        await self._call(lambda: self.end_session(provider_meeting_id))
 
     async def list_host(self, provider_user_id: str) -> Sequence[ListedMeeting]:
         return await self._call(
@@ -107,6 +112,30 @@ class SimulatedProvider:
     def living(self) -> list[_Held]:
         """Return the meetings that exist."""
         return [each for each in self.held.values() if each.removed_at is None]
+
+    def is_running(self, name: str) -> bool:
+        """Return whether a session of a meeting runs."""
+        return is_running(self.sessions.get(name, ()))
+
+    def begin_session(self, name: str) -> bool:
+        """Let guests in; false where the meeting was removed, or runs already."""
+        if self.held[name].removed_at is not None or self.is_running(name):
+            return False
+        known = self.sessions.setdefault(name, [])
+        known.append(Session(f"{name}/{len(known)}", started_at=self.loop.now()))
+        self._report(name, ProviderEventKind.MEETING_STARTED, known[-1])
+        return True
+
+    def end_session(self, name: str) -> None:
+        """End the session that runs, if one does."""
+        if self.is_running(name):
+            known = self.sessions[name]
+            known[-1] = evolve(known[-1], ended_at=self.loop.now())
+            self._report(name, ProviderEventKind.MEETING_ENDED, evolve(known[-1], started_at=None))
+
+    def _report(self, name: str, kind: ProviderEventKind, session: Session) -> None:
+        self.loop.note(f"{kind} {session.id}")
+        self.report(ProviderEvent("sandbox", kind, name, self.loop.now(), session=session))
 
     async def _call(self, work: Callable[[], T]) -> T:
         """Carry out a call: in time, never, without an answer, or long after it was given up."""
@@ -141,6 +170,8 @@ class SimulatedProvider:
         held = self.held.get(name)
         if held is None or held.removed_at is not None:
             return ProviderMeetingState.GONE
+        if self.is_running(name):
+            return ProviderMeetingState.IN_PROGRESS
         self.held[name] = evolve(held, removed_at=self.loop.now())
         self.loop.note(f"the provider removes {name}")
         return ProviderMeetingState.REMOVED

@@ -5,11 +5,12 @@ Each is a change of one statement or one method, as a slip of an author would be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from meetcore.adapters.postgres.meetings import create, lifecycle, upkeep
 from meetcore.adapters.postgres.webhooks import deliveries
+from meetcore.domain.meetings import cancellation, sessions
 from meetcore.ports import video_provider
 from meetcore.usecases.meetings import bounded_provider
 from meetcore.usecases.meetings.reconcile_meetings import ReconcileMeetings
@@ -45,6 +46,17 @@ def _never_reconciled() -> None:
 def _unguarded_calls() -> None:
     for module in (video_provider, bounded_provider, outside):
         module.require_lease = lambda: None  # type: ignore[attr-defined]
+
+
+def _latest_event_counts() -> None:
+    def record(known: Iterable[sessions.Session], reported: sessions.Session) -> sessions.Sessions:
+        return (*(one for one in known if one.id != reported.id), reported)
+
+    sessions.record = record
+
+
+def _refund_while_running() -> None:
+    cancellation.REFUNDED = frozenset(cancellation.ProviderMeetingState)  # type: ignore[misc]
 
 
 PLANTS: Final[Mapping[str, Callable[[], None]]] = {
@@ -103,6 +115,14 @@ PLANTS: Final[Mapping[str, Callable[[], None]]] = {
         ("save_provisioning", "save_if_unchanged"),
         "tstzrange(%(start_at)s, %(end_at)s)",
         "tstzrange(%(start_at)s, %(start_at)s::timestamptz + interval '1 minute')",
+    ),
+    "latest event counts": _latest_event_counts,
+    "refund while a session runs": _refund_while_running,
+    "end announced to no endpoint": _without(
+        lifecycle,
+        "save_ended",
+        "WHERE account_id = %(account_id)s AND e.kind = ANY (event_types)",
+        "WHERE false AND account_id = %(account_id)s AND e.kind = ANY (event_types)",
     ),
     "refund without the balance": _without(
         lifecycle, "save_refunded", "AND EXISTS (SELECT FROM guard)\n), event", "AND false\n), event"

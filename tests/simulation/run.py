@@ -26,6 +26,7 @@ from meetcore.testing.clock import SeededEntropy
 from tests.simulation.customers import Customer
 from tests.simulation.database import IDLE_IN_TRANSACTION_S, SimulatedDatabase, SimulatedPool
 from tests.simulation.enrolment import POLICY, enrol
+from tests.simulation.guests import Guests
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.oracle import judge
 from tests.simulation.outside import SimulatedProvider, SimulatedReceivers
@@ -229,10 +230,9 @@ def run(url: str, seed: int, plan: Plan, *, keeps_lines: bool = False, planted: 
 async def _live(program: Program, customers: list[Customer]) -> list[str]:
     loop, plan = program.loop, program.plan
     program.start()
-    customers += await enrol(
-        program.servers[0], program.provider, program.some_server,
-        hosts=plan.hosts, customers=(plan.customers, *[1] * (plan.accounts - 1)),
-    )  # fmt: skip
+    guests = Guests(loop, program.provider, program.some_server)
+    sizes = (plan.customers, *[1] * (plan.accounts - 1))
+    customers += await enrol(program.servers[0], guests, hosts=plan.hosts, customers=sizes)
     program.provider.fault_rate = program.receivers.fault_rate = plan.outside_faults
     program.database.cut = lambda: not program.is_healed and loop.random.random() < plan.cuts
     loop.fate = program.decide
@@ -247,7 +247,7 @@ async def _live(program: Program, customers: list[Customer]) -> list[str]:
     quiet_by = loop.time() + HEALED_S
     while loop.time() < quiet_by:
         await asyncio.sleep(60.0)
-        faults = judge(program.database, customers, program.provider, program.receivers)
+        faults = judge(program.database, customers, guests, program.receivers)
         if not faults:
             break
     return faults
