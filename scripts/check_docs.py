@@ -64,7 +64,7 @@ ABOUT = {
     "base_url": "the address that customers use: in join links, `Location` and `docs_url`",
     "broker_url": "wakes the workers of other processes",
     "broker_queues": "`quorum` for a cluster of RabbitMQ, whose queues then outlive the loss of a node; see "
-    "[scaling](deploying.md#scaling)",
+    "[scaling](scaling.md)",
     "rate_counters": "the adapter that counts requests; empty is `redis` with `MEETCORE_RATE_STORE_URL`, "
     "else `postgres`",
     "rate_store_url": "counts requests for all processes",

@@ -1,4 +1,4 @@
-"""The diagrams and grids of docs/state-machines.md, drawn from the tables of the domain."""
+"""The diagrams of docs/state-machines.md, drawn from the tables of the domain."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ def drawings() -> Mapping[str, str]:
 
 
 def _drawing(table: Table, starts: Enum) -> str:
-    """A table as a Mermaid diagram, in which events with the same way share an arrow, and as a grid of every
-    pair."""
+    """A table as a Mermaid diagram, in which events with the same way share an arrow."""
     arrows: dict[tuple[Any, Any], list[str]] = {}
     for (state, event), target in table.items():
         arrows.setdefault((state, target), []).append(event.value)
@@ -58,12 +57,7 @@ def _drawing(table: Table, starts: Enum) -> str:
         for (state, target), events in arrows.items()
     ]
     lines += [f"    {state.value} --> [*]" for state in states if state not in left]
-    rows = [
-        [state.value, *(getattr(table.get((state, event)), "value", "") for event in _events(table))]
-        for state in states
-    ]
-    head = ["state \\ event", *(event.value for event in _events(table))]
-    return "\n".join([*lines, "```", "", _grid(head, rows)])
+    return "\n".join([*lines, "```", ""])
 
 
 def _events(table: Table) -> list[Any]:
