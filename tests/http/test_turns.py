@@ -4,6 +4,7 @@ import asyncio
 import time
 from ipaddress import ip_network
 from itertools import pairwise
+from statistics import median
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
@@ -43,9 +44,18 @@ class Held:
         await self.is_over.wait()
 
 
-async def begun(app: Held, turns: Turns, *scopes: Scope) -> list[asyncio.Task[None]]:
+async def in_progress(app: Held, number: int) -> None:
+    """Wait until so many requests are in progress."""
+    async with asyncio.timeout(20):
+        while app.in_progress < number:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def begun(app: Held, turns: Turns, *scopes: Scope, number: int) -> list[asyncio.Task[None]]:
+    """Send requests, and wait until as many as can be are in progress, and for some rests longer."""
     tasks = [asyncio.create_task(turns.take(app, scope, nothing, ignore)) for scope in scopes]
-    await asyncio.sleep(0.05 + AT_ONCE * FIRST_REST_S)
+    await in_progress(app, number)
+    await asyncio.sleep(5 * FIRST_REST_S)
     return tasks
 
 
@@ -60,14 +70,12 @@ async def begun(app: Held, turns: Turns, *scopes: Scope) -> list[asyncio.Task[No
 )
 async def test_a_client_has_so_many_requests_in_progress_until_an_answer_begins(scopes: list[Scope]) -> None:
     app, turns = Held(), Turns(PROXIES)
-    tasks = await begun(app, turns, *scopes)
+    tasks = await begun(app, turns, *scopes, number=AT_ONCE)
     assert app.in_progress == AT_ONCE
-    tasks += await begun(app, turns, request("198.51.100.2"))
+    tasks += await begun(app, turns, request("198.51.100.2"), number=AT_ONCE + 1)
     assert app.in_progress == AT_ONCE + 1, "another client's is in progress at once"
     app.let_go.set()
-    async with asyncio.timeout(5):
-        while app.in_progress < 21:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await in_progress(app, 21)
     app.is_over.set()
     await asyncio.gather(*tasks)
     assert len(turns) == 0, "nothing is kept of clients without requests"
@@ -75,7 +83,7 @@ async def test_a_client_has_so_many_requests_in_progress_until_an_answer_begins(
 
 async def test_a_proxy_that_names_no_client_and_a_socket_are_not_counted() -> None:
     app, turns = Held(), Turns(PROXIES)
-    tasks = await begun(app, turns, *[request("192.0.2.1")] * 20, *[request("")] * 20)
+    tasks = await begun(app, turns, *[request("192.0.2.1")] * 20, *[request("")] * 20, number=40)
     assert app.in_progress == 40
     app.let_go.set()
     app.is_over.set()
@@ -91,10 +99,12 @@ async def test_requests_at_once_leave_most_of_the_loop_to_others() -> None:
     start = clock()
     await asyncio.gather(*(turns.take(page, one, nothing, ignore) for _ in range(20)))
     assert clock() - start >= 18 * 0.02
-    start = clock()
+    took_s = []
     for _ in range(20):
+        start = clock()
         await turns.take(page, one, nothing, ignore)
-    assert clock() - start < 18 * 0.02
+        took_s.append(clock() - start)
+    assert median(took_s) < 0.02, "one at a time is not held up"
 
 
 @pytest.mark.parametrize("status", [200, 401])
@@ -117,7 +127,7 @@ async def test_requests_that_wait_together_do_not_go_on_together(status: int) ->
 
 async def test_a_request_that_leaves_while_it_waits_leaves_its_place() -> None:
     app, turns = Held(), Turns()
-    tasks = await begun(app, turns, *[request("198.51.100.1")] * 20)
+    tasks = await begun(app, turns, *[request("198.51.100.1")] * 20, number=AT_ONCE)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
