@@ -111,6 +111,13 @@ sbom: $(VENV)/.dev.stamp ## build/sbom.cdx.json and build/licences.md of the ima
 	@$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml -o build/sbom.cdx.json build/image-packages/bin/python
 	@$(BIN)/pip-licenses --python build/image-packages/bin/python --output-file build/licences.md
 
+# Not part of `check`: PyPI is asked for each package. Where it knows one of them not, or does not answer, that is a
+# failure, too: nothing is known then.
+.PHONY: audit
+audit: $(VENV)/.dev.stamp ## known vulnerabilities of the locked packages, by PyPI
+	@$(PY) -m uv --quiet tool run pip-audit==2.10.1 --strict --disable-pip --require-hashes --progress-spinner off -r requirements/run.txt \
+	  || { echo "audit: a package is vulnerable, or could not be looked up; the line above says which" >&2; exit 1; }
+
 # Needs one of three builders, and an image of Python that it can reach.
 .PHONY: image
 image: ## the container image `meetcore`, by buildah, podman or docker; ARGS='--secret id=pip,src=pip.conf'

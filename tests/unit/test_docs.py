@@ -18,6 +18,10 @@ from meetcore.cli.main import FOR_CUSTOMERS, program
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+OTHER_PAGES = [
+    ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "examples").glob("**/README.md")),
+    ROOT / "packaging" / "typescript" / "README.md",
+]  # fmt: skip
 SHARED = "<!-- the Python blocks of this page share one namespace -->"
 # Parts of the examples, which have tests of their own.
 SHOWN = re.compile(r"^<!-- generated: (examples/.*) -->$.*?^<!-- end of \1 -->$", re.DOTALL | re.MULTILINE)
@@ -33,7 +37,11 @@ OTHER_VARIABLES = {
 
 # A fence opens with its language and closes bare; what stands between is not Markdown.
 FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
-LINK = re.compile(r"\[[^\]]*\]\((?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]*))?\)")
+LINK = re.compile(r"(?:\[[^\]]*\]\(|<img src=\")(?P<path>[^)#\s\"]*)(?:#(?P<anchor>[^)\s\"]*))?[)\"]")
+# A file or folder of the checkout, named in the text.
+NAMED = re.compile(
+    r"`((?:benchmarks|deploy|docs|examples|packaging|requirements|scripts|src|tests)/[\w./-]+)`"
+)
 HEADING = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)
 
 
@@ -69,7 +77,7 @@ def python_blocks(*, runner: str = "") -> Iterator[Block]:
 
 
 def links() -> Iterator[tuple[Path, str, str]]:
-    for page in PAGES:
+    for page in (*PAGES, *OTHER_PAGES):
         for link in LINK.finditer(FENCE.sub("", page.read_text("utf-8"))):
             if not re.match(r"[a-z]+:", link["path"]):
                 yield page, link["path"], link["anchor"] or ""
@@ -129,6 +137,13 @@ def test_every_link_has_a_target(page: Path, path: str, anchor: str) -> None:
     assert target.exists()
     if anchor:
         assert anchor in anchors_of(target)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    made = (ROOT / ".gitignore").read_text("utf-8").splitlines()
+    named = NAMED.findall(page.read_text("utf-8"))
+    assert [path for path in named if not (ROOT / path).exists() and f"/{path}" not in made] == []
 
 
 def test_every_file_that_the_architecture_names_is_there() -> None:
