@@ -97,9 +97,9 @@ async def allow(browser: Browser, path: str, **fields: str) -> httpx.Response:
     return await browser.post(path, path, **(BOOKING | {"answer": "allow", "expires_in_days": "90"} | fields))
 
 
-def answered(response: httpx.Response) -> dict[str, str]:
+def answered(response: httpx.Response, callback: str = CALLBACK) -> dict[str, str]:
     """Return the parameters that a browser brings back to the program."""
     assert response.status_code == 303, response.text
     place = urlsplit(response.headers["Location"])
-    assert f"{place.scheme}://{place.netloc}{place.path}" == CALLBACK
+    assert f"{place.scheme}://{place.netloc}{place.path}" == callback
     return {name: values[0] for name, values in parse_qs(place.query).items()}

@@ -373,6 +373,28 @@ async def test_an_erased_account_keeps_no_grant(
         assert await harness.query(left, customer.account_id) == []
 
 
+async def test_a_desktop_program_gets_its_code_under_its_own_scheme(
+    line: httpx.AsyncClient, program: Program, owner: Browser
+) -> None:
+    """Cursor registers these three together; one that is refused would refuse all."""
+    program.redirect_uri = "cursor://anysphere.cursor-mcp/oauth/callback"
+    uris = [
+        program.redirect_uri,
+        "https://www.cursor.com/agents/mcp/oauth/callback",
+        "http://localhost:8787/callback",
+    ]
+    answer = await program.register(redirect_uris=uris, client_name="Cursor")
+    assert answer.json()["redirect_uris"] == uris
+    path = await program.question()
+    page = await owner.get(path)
+    assert "<strong>cursor</strong>" in page.text
+    assert "a program on your own computer" in page.text
+    assert "form-action 'self' cursor:;" in page.headers["Content-Security-Policy"]
+    sent = await allow(owner, path)
+    tokens = (await program.exchange(answered(sent, program.redirect_uri)["code"])).json()
+    assert await works(line, tokens["access_token"])
+
+
 async def test_consent_is_given_by_our_form_in_our_page_alone(
     program: Program, owner: Browser, visitors: Visitors, customer: Customer
 ) -> None:

@@ -43,6 +43,12 @@ _URI = re.compile(
     r"(https?)://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?([/?][A-Za-z0-9\-._~:/?@!$&'()*+,;=%\[\]]*)?",
     re.ASCII,
 )
+_PRIVATE_URI = re.compile(
+    r"((?:cursor|vscode|vscode-insiders|windsurf)(?=://)|[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+):"
+    r"//?[A-Za-z0-9][A-Za-z0-9\-._~:/?@!$&'()*+,;=%]*",
+    re.ASCII,
+)
+"""Of desktop programs known by name, and of those whose scheme is a domain reversed (RFC 8252, 7.1)."""
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _LOOPBACK: Final = ("127.0.0.1", "[::1]", "localhost")
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
@@ -124,12 +130,16 @@ def check_count(hits: int, limit: int, now: datetime) -> None:
 def check_redirect_uri(text: str) -> str:
     """Return a redirect URI in its normal form: https, or http on this machine, without user and fragment.
 
-    Raises `InvalidClient`.
+    A URI with the scheme of a desktop program is returned as it is: PKCE keeps a code from another program
+    that takes the same scheme. Raises `InvalidClient`.
     """
+    if len(text) <= MAX_URI and _PRIVATE_URI.fullmatch(text):
+        return text
     found = _URI.fullmatch(text) if len(text) <= MAX_URI else None
     if found is None or (found[1] == "http" and found[2].lower() not in _LOOPBACK):
         raise InvalidClient(
-            "a redirect URI is https, or http on 127.0.0.1, [::1] or localhost, without a fragment"
+            "a redirect URI is https, or http on 127.0.0.1, [::1] or localhost, or has a scheme like "
+            "com.example.program, without a fragment"
         )
     scheme, host, port, rest = found.groups()
     given = f":{port}" if port and port != _DEFAULT_PORTS[scheme] else ""
@@ -138,10 +148,23 @@ def check_redirect_uri(text: str) -> str:
 
 
 def origin_of(redirect_uri: str) -> str:
-    """Return scheme, host and port of a redirect URI."""
+    """Return scheme, host and port of a redirect URI; of a desktop program's the scheme alone."""
+    private = _PRIVATE_URI.fullmatch(redirect_uri)
+    if private is not None:
+        return f"{private[1]}:"
     found = _URI.fullmatch(redirect_uri)
     assert found is not None
     return redirect_uri[: len(redirect_uri) - len(found[4] or "")]
+
+
+def place_of(origin: str) -> str:
+    """Return an origin as a member reads it: host and port, or the scheme of a desktop program."""
+    return origin.removeprefix("https://").removeprefix("http://").removesuffix(":")
+
+
+def is_on_this_machine(origin: str) -> bool:
+    """Return whether an origin is that of a program on the member's own machine."""
+    return not origin.startswith("https:")
 
 
 def is_registered(redirect_uri: str, registered: Collection[str]) -> bool:
@@ -174,7 +197,7 @@ def new_client(
     if not isinstance(redirect_uris, Sequence) or not 1 <= len(redirect_uris) <= MAX_REDIRECT_URIS:
         raise InvalidClient(f"redirect_uris has 1 to {MAX_REDIRECT_URIS} URIs")
     uris = tuple(dict.fromkeys(check_redirect_uri(str(each)) for each in redirect_uris))
-    shown = origin_of(uris[0]).partition("://")[2]
+    shown = place_of(origin_of(uris[0]))
     return OAuthClient(client_id, client_name(name, shown), uris, now, now if is_fetched else None)
 
 

@@ -15,6 +15,7 @@ from meetcore.domain.requests.keys import Scope
 
 NOW = datetime(2026, 12, 1, 2, 0, tzinfo=UTC)
 CALLBACK = "https://agent.example/callback"
+CURSOR = "cursor://anysphere.cursor-mcp/oauth/callback"
 DOCUMENT = "https://agent.example/oauth/client.json"
 
 
@@ -28,6 +29,8 @@ DOCUMENT = "https://agent.example/oauth/client.json"
         ("http://127.0.0.1:3000/cb", "http://127.0.0.1:3000/cb"),
         ("http://[::1]:80/cb", "http://[::1]/cb"),
         ("http://localhost/cb", "http://localhost/cb"),
+        (CURSOR, CURSOR),
+        ("com.example.program:/cb", "com.example.program:/cb"),
     ],
 )
 def test_a_redirect_uri_has_one_normal_form(text: str, normal: str) -> None:
@@ -38,7 +41,10 @@ def test_a_redirect_uri_has_one_normal_form(text: str, normal: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "http://agent.example/cb", "https://agent.example/cb#x", "https://user@agent.example/", "cursor://cb",
+        "http://agent.example/cb", "https://agent.example/cb#x", "https://user@agent.example/",
+        "cursor:cb", "cursor:/cb", f"{CURSOR}#x", f"{CURSOR}\n", "cursor://[::1]/cb", "program://cb",
+        "javascript:alert(1)",
+        "com.example.program:cb", "com.example.program:///cb", ".example:/cb", f"cursor://{'x' * 1000}",
         "https:///cb", "https://agent.example/\n", "https://agent.example/ä", "https://a;b/", "HTTPS://a.example/",
         "http://127.0.0.1.evil.example/", "https://agent.example\\@evil.example/",
         f"https://a.example/{'x' * 1000}",
@@ -62,12 +68,28 @@ def test_a_redirect_uri_is_matched_whole_but_for_the_port_of_this_machine() -> N
     ):
         assert not grants.is_registered(uri, registered), uri
     assert not grants.is_registered(here, (CALLBACK,))
+    assert grants.is_registered(CURSOR, (CALLBACK, CURSOR))
+    assert not grants.is_registered(f"{CURSOR}/x", (CURSOR,))
 
 
 def test_an_answer_is_added_to_the_query_of_a_redirect_uri() -> None:
     assert grants.redirection(CALLBACK, code="a b", state=None) == f"{CALLBACK}?code=a+b"
     assert grants.redirection(f"{CALLBACK}?x=1", code="a") == f"{CALLBACK}?x=1&code=a"
-    assert grants.origin_of("http://127.0.0.1:3000/cb?x=1") == "http://127.0.0.1:3000"
+
+
+@pytest.mark.parametrize(
+    ("uri", "origin", "place", "is_here"),
+    [
+        ("http://127.0.0.1:3000/cb?x=1", "http://127.0.0.1:3000", "127.0.0.1:3000", True),
+        (CALLBACK, "https://agent.example", "agent.example", False),
+        (CURSOR, "cursor:", "cursor", True),
+        ("com.example.program:/cb", "com.example.program:", "com.example.program", True),
+    ],
+)
+def test_a_redirect_uri_is_shown_by_its_place(uri: str, origin: str, place: str, is_here: bool) -> None:
+    assert grants.origin_of(uri) == origin
+    assert grants.place_of(origin) == place
+    assert grants.is_on_this_machine(origin) is is_here
 
 
 def test_a_client_has_a_name_of_one_line_or_that_of_its_address() -> None:
