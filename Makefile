@@ -118,6 +118,10 @@ audit: $(VENV)/.dev.stamp ## known vulnerabilities of the locked packages, by Py
 	@$(PY) -m uv --quiet tool run pip-audit==2.10.1 --strict --disable-pip --require-hashes --progress-spinner off -r requirements/run.txt \
 	  || { echo "audit: a package is vulnerable, or could not be looked up; the line above says which" >&2; exit 1; }
 
+.PHONY: picture
+picture: $(VENV)/.dev.stamp ## the picture of the README, by Chromium
+	@$(PY) scripts/picture.py
+
 # Needs one of three builders, and an image of Python that it can reach.
 .PHONY: image
 image: ## the container image `meetcore`, by buildah, podman or docker; ARGS='--secret id=pip,src=pip.conf'

@@ -168,20 +168,18 @@ def test_every_variable_that_a_page_names_is_a_setting() -> None:
     assert [each for each in sorted(named) if each[1] not in known] == []
 
 
-def test_the_readme_is_short_and_starts_with_what_it_is_and_the_two_commands() -> None:
+def test_the_readme_is_short_and_starts_with_what_it_is_why_for_whom_and_the_two_commands() -> None:
     lines = (ROOT / "README.md").read_text("utf-8").splitlines()
     assert len(lines) <= README_LINES
-    head = [line for line in lines if line][:8]
-    assert head[0] == "# meetcore"
-    assert head[1].startswith("meetcore sells online meetings and meeting notes (*notulen*)")
-    assert head[2] == "```sh"
-    assert head[3].startswith("make run")
-    assert head[4].startswith("make test")
-    assert head[5] == "```"
-    picture = re.fullmatch(r'<img src="(\S+)" width="600" alt=".+">', head[6])
+    head = [part.splitlines() for part in "\n".join(lines).split("\n\n")[:7]]
+    assert head[0] == ["# meetcore"]
+    assert head[1][0].startswith("meetcore sells online meetings and meeting notes (*notulen*)")
+    assert [part[0].split()[0] for part in head[2:4]] == ["**Why.**", "**For"]
+    picture = re.fullmatch(r'<img src="(\S+)" width="600" alt=".+">', head[4][0])
     assert picture is not None
     assert (ROOT / picture[1]).is_file()
-    assert head[7].startswith("Both need Python 3.11 or newer")
+    assert [line.partition("   ")[0] for line in head[5]] == ["```sh", "make run", "make test", "```"]
+    assert head[6][0].startswith("Both need Python 3.11 or newer")
 
 
 @pytest.mark.parametrize(("path", "command"), list(commands(program, "meetcore")))
