@@ -10,12 +10,21 @@ instead.
 import gc
 import json
 import os
+import pkgutil
 import sys
 import time
 from importlib import import_module
 from pathlib import Path
 
 ENDED: dict[int, int] = {}
+
+LAZY_PACKAGES = ("meetcore.adapters.postgres", "meetcore.adapters.web", "meetcore.composition")
+LAZY_MODULES = (
+    "dramatiq.brokers.stub", "meetcore.adapters.pdf.printer", "meetcore.adapters.queue",
+    "meetcore.adapters.sandbox.pages", "meetcore.adapters.sandbox.postgres_state", "meetcore.adapters.speech",
+    "meetcore.adapters.webhook_sender.sender", "rich.table", "uvicorn.lifespan.on", "uvicorn.loops.uvloop",
+)  # fmt: skip
+"""Imported after the start by most processes, and here once for all of them."""
 
 
 def wait(pid: int, seconds: float) -> int | None:
@@ -77,9 +86,11 @@ def import_program() -> None:
     for name in program:
         program[name]  # imports the command's module, which a child would import by itself
     load_settings()  # for what it imports
-    import_module("meetcore.adapters.webhook_sender.sender")  # imported on first use, like the two below
-    import_module("meetcore.adapters.sandbox.pages")
-    import_module("rich.table")
+    for name in LAZY_PACKAGES:
+        for module in pkgutil.walk_packages(import_module(name).__path__, f"{name}."):
+            import_module(module.name)
+    for name in LAZY_MODULES:
+        import_module(name)
     # Objects that exist now are shared by all children: collecting them would copy every page.
     gc.collect()
     gc.freeze()
