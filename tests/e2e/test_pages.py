@@ -209,8 +209,6 @@ def _open(browser: Browser, url: str, account: FilledAccount) -> Pages:
             language: browser.new_context(locale=language, color_scheme=theme, storage_state=kept)
             for language, theme in looks
         }
-        for each in contexts.values():
-            each.add_init_script(AXE)
         return [(language, window(context, url)) for language, context in contexts.items()]
 
     context = browser.new_context(locale="en")
@@ -386,6 +384,7 @@ def check_page(seen: Window, language: str, *, logged: str = "", read_at: Sequen
     assert page.locator("html").get_attribute("lang") == language
     assert 0 < page.evaluate(LOADED) <= MAX_PAGE_BYTES
     page.evaluate(OPEN_ALL)
+    page.evaluate(AXE)
     # Each rule once at each width: which elements are there depends on the width, not on the language.
     read_at = read_at or (PHONE if language == "en" else DESKTOP,)
     for width in (SMALLEST, PHONE, DESKTOP):

@@ -12,7 +12,7 @@ import pytest
 from attrs import frozen
 from playwright.sync_api import Browser, CDPSession, expect
 
-from tests.e2e.test_pages import AXE, check_page
+from tests.e2e.test_pages import check_page
 from tests.support.chromium import Window, chromium, window
 from tests.support.program import Site, free_port
 
@@ -80,7 +80,6 @@ class Device:
 def seen(stage: Stage, **options: Any) -> Iterator[tuple[Window, Device]]:
     """Open a window with a virtual authenticator."""
     context = stage.browser.new_context(**{"locale": "en"} | options)
-    context.add_init_script(AXE)
     shown = window(context, stage.url)
     protocol = shown.page.context.new_cdp_session(shown.page)
     protocol.send("WebAuthn.enable")
