@@ -53,8 +53,8 @@ def _connections() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def site(launcher: Launcher, postgres_server_url: str) -> Iterator[Site]:
-    with servers.migrated_database(postgres_server_url) as url:
-        site = Site(launcher, servers.as_owner(postgres_server_url, url))
+    with servers.owned_database(postgres_server_url) as url:
+        site = Site(launcher, url)
         site.cli("host", "add", "--provider-user-id", "host-1", "--capacity", 1000)
         yield site
 

@@ -30,7 +30,7 @@ class NoteStacks:
     ) -> Iterator[tuple[Site, ZoomStack, AiStack]]:
         """Open a stack without hosts and running programs, with latencies in seconds per call."""
         with ExitStack() as stack:
-            url = stack.enter_context(servers.migrated_database(self.server_url))
+            url = stack.enter_context(servers.owned_database(self.server_url))
             zoom, ai = stack.enter_context(zoom_stack(zoom_s)), stack.enter_context(ai_stack(ai_s))
             broker = stack.enter_context(servers.own_redis(self.directory))
             own = {"broker_url": broker, "media_cpu_percent": 100}

@@ -60,7 +60,7 @@ def harness(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Ite
     """Tiers of an hour for every size of host, and a broker, so that APIs do no work of workers."""
     (tmp_path / "tiers.toml").write_text(TIERS)
     with ExitStack() as stack:
-        url = stack.enter_context(servers.migrated_database(postgres_server_url))
+        url = stack.enter_context(servers.owned_database(postgres_server_url))
         zoom = stack.enter_context(zoom_stack())
         more = {
             "broker_url": stack.enter_context(servers.own_redis(tmp_path)),

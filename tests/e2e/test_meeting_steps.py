@@ -184,7 +184,7 @@ LESS_OFTEN = (
 def place(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Iterator[Place]:
     """A separate stack; with a broker, so that no API does the worker's tasks."""
     with ExitStack() as stack:
-        url = stack.enter_context(servers.migrated_database(postgres_server_url))
+        url = stack.enter_context(servers.owned_database(postgres_server_url))
         zoom = stack.enter_context(zoom_stack())
         broker = stack.enter_context(servers.own_redis(tmp_path))
         # Small pools: many processes at once, beside other tests, are to stay within what a server admits.

@@ -146,7 +146,7 @@ class Storm:
 def storm(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Iterator[Storm]:
     """A stack with enough hosts: each may create at most a hundred meetings a day."""
     with ExitStack() as stack:
-        url = stack.enter_context(servers.migrated_database(postgres_server_url))
+        url = stack.enter_context(servers.owned_database(postgres_server_url))
         zoom = stack.enter_context(zoom_stack(LATENCY_S))
         broker = stack.enter_context(servers.own_redis(tmp_path))
         # Small pools: many processes at once, beside other tests, are to stay within what a server admits.

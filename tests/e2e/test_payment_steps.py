@@ -242,7 +242,7 @@ def place(
 ) -> Iterator[Place]:  # fmt: skip
     (tmp_path / "tiers.toml").write_text(PACKAGES)
     with ExitStack() as stack:
-        url = stack.enter_context(servers.migrated_database(postgres_server_url))
+        url = stack.enter_context(servers.owned_database(postgres_server_url))
         ready = stack.enter_context(stand_in(request.param))
         site = Site(
             launcher, url,

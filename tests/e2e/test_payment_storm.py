@@ -123,7 +123,7 @@ def _actions(scene: str) -> list[tuple[str, str]]:
 @pytest.fixture
 def storm(postgres_server_url: str, launcher: Launcher, tmp_path: Path) -> Iterator[Storm]:
     with ExitStack() as stack:
-        url = stack.enter_context(servers.migrated_database(postgres_server_url))
+        url = stack.enter_context(servers.owned_database(postgres_server_url))
         broker = stack.enter_context(servers.own_redis(tmp_path))
         # Small pools: many processes at once, beside other tests, are to stay within what a server admits.
         given = {"gateway": "sandbox", "tiers_file": PRICES, "broker_url": broker, "database_pool_size": 4}

@@ -66,9 +66,16 @@ def fresh_database(server_url: str, encoding: str = "") -> Iterator[str]:
 
 @contextmanager
 def migrated_database(server_url: str) -> Iterator[str]:
-    """Create a database with the schema, copied from a template of this process; see `as_owner`."""
+    """Create a database with the schema, copied from a template of this process."""
     with _database(server_url, copied_from=_migrated_template(server_url)) as url:
         yield url
+
+
+@contextmanager
+def owned_database(server_url: str) -> Iterator[str]:
+    """Create a database with the schema, by the address of its owner; see `as_owner`."""
+    with migrated_database(server_url) as url:
+        yield as_owner(server_url, url)
 
 
 def as_owner(server_url: str, url: str) -> str:
