@@ -1,29 +1,35 @@
 """Connections to PostgreSQL on which one statement runs at a time, in an order that the seed decides.
 
 A statement is carried out while the loop stands still, so that it takes no virtual time of its own. One that
-waits for a lock is left waiting in the server; it is looked at again after each statement that may have
-released the lock. So locks, queues and deadlocks are the server's own. The time limits of a session are kept
-in virtual time: the server would count real time.
+waits for a lock is left waiting in the server, and its backend is stopped by a signal. When the lock has come
+free, the backends that it came free for go on one after the other: locks, queues and rechecks of rows are the
+server's own, and no two backends ever run at a time. The time limits of a session are kept in virtual time,
+and a deadlock ends the statement that completes the circle: the server would count real time for both.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import select
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from time import monotonic
 from typing import Any, TypeVar
+from zlib import crc32
 
 import psycopg
 from attrs import define, field
-from psycopg import OperationalError, waiting
+from psycopg import AsyncCursor, OperationalError, waiting
+from psycopg.errors import DeadlockDetected, QueryCanceled
 from psycopg.pq import TransactionStatus
-from psycopg.rows import dict_row
+from psycopg.rows import DictRow, dict_row
 from psycopg.waiting import READY_R, READY_W, WAIT_W
 from psycopg_pool import PoolTimeout
 
 from meetcore.adapters.postgres.pool import Connection, Pool
-from tests.simulation.loop import SimulatedLoop
+from tests.simulation.loop import START, SimulatedLoop
 
 T = TypeVar("T")
 
@@ -31,14 +37,18 @@ STATEMENT_S = 10.0
 IDLE_IN_TRANSACTION_S = 5.0
 TICK_S = 0.02
 """How far the server's clock may be behind those of the processes."""
-STUCK_S = 20.0
+QUICK_S = 0.003
+"""Real seconds after which a statement that has not ended is looked at: it may wait for a lock."""
+STUCK_S = 60.0
 """Real seconds after which a statement that neither ends nor waits for a lock fails the run."""
 
+SERVER = {"fsync": "off", "autovacuum": "off", "deadlock_timeout": "1h", "max_connections": "60"}
+"""Settings of the server of a run: nothing goes on in it but what the run asks for."""
 _SETTINGS = " ".join(
     f"-c {name}={value}"
     for name, value in {
-        "deadlock_timeout": "10ms", "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off",
-        "jit": "off", "synchronous_commit": "off", "TimeZone": "UTC",
+        "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off",
+        "synchronous_commit": "off", "TimeZone": "UTC", "search_path": "public,virtual_time,pg_catalog",
     }.items()
 )  # fmt: skip
 _REPEATED = """CREATE SEQUENCE virtual_time.drawn;
@@ -46,11 +56,17 @@ CREATE FUNCTION virtual_time.gen_random_uuid() RETURNS uuid LANGUAGE sql VOLATIL
     'SELECT md5(nextval(''virtual_time.drawn'')::text)::uuid';
 CREATE FUNCTION virtual_time.random() RETURNS float8 LANGUAGE sql VOLATILE AS
     'SELECT (hashint8(nextval(''virtual_time.drawn'')) & 65535) / 65536.0'"""
-_TABLES = (
-    "SELECT oid::regclass AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
-)
+_DEFAULTS = """SELECT format('ALTER TABLE %s ALTER %I SET DEFAULT virtual_time.clock_timestamp()',
+    d.adrelid::regclass, a.attname) AS statement
+FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+JOIN pg_class c ON c.oid = d.adrelid AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace
+WHERE pg_get_expr(d.adbin, d.adrelid) ~ 'clock_timestamp|now'"""
+_INSTANTS = """SELECT format('UPDATE %1$s SET %2$I = %%s WHERE %2$I IS NOT NULL', c.oid::regclass, a.attname)
+    AS statement
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND NOT c.relispartition
+    AND c.relname NOT IN ('schema_migrations') AND a.atttypid = 'timestamptz'::regtype"""
 _BLOCKERS = "SELECT pid, pg_blocking_pids(pid) AS blockers FROM unnest(%s::int[]) AS pid"
-_LIVING = "SELECT pid FROM pg_stat_activity WHERE pid = ANY(%s)"
 
 
 @define(eq=False)
@@ -99,28 +115,48 @@ class _Call:
 
 
 @define(eq=False)
+class _Session:
+    """A backend of the server. Without a client it ends as soon as it may go on."""
+
+    number: int
+    pid: int
+    descriptor: int
+    call: _Call | None = None
+    is_left: bool = False
+    is_stopped: bool = False
+
+    def is_over(self, timeout_s: float) -> bool:
+        """Wait for what the backend does now, for so long; return whether it has ended."""
+        if not self.is_left:
+            assert self.call is not None
+            while not self.call.is_over:
+                if not self.call.poll(timeout_s):
+                    return False
+            return True
+        poll = select.poll()
+        poll.register(self.descriptor, select.POLLIN)
+        return bool(poll.poll(timeout_s * 1000))
+
+
+@define(eq=False)
 class SimulatedDatabase:
-    """The database of a run. `cut` decides before and after each statement whether its connection is lost."""
+    """The database of a run. `cut` decides before and after each statement whether its connection is lost.
+
+    `blocked` are the sessions that wait for a lock, in the order in which they began to.
+    """
 
     url: str
     loop: SimulatedLoop
-    cut: Callable[[], bool] = lambda: False
-    waiting: list[_Call] = field(factory=list)
-    ghosts: set[int] = field(factory=set)
+    cut: Callable[[str], bool] = lambda moment: False
     statements: int = 0
+    blocked: list[_Session] = field(factory=list)
     control: psycopg.Connection[dict[str, Any]] = field(init=False)
-    _numbers: dict[int, int] = field(factory=dict)
+    _sessions: dict[int, _Session] = field(factory=dict)
+    _opened: int = 0
     _at: int = -1
 
     def __attrs_post_init__(self) -> None:
         self.control = psycopg.connect(self.url, autocommit=True, row_factory=dict_row)
-        self.prepare()
-
-    def prepare(self) -> None:
-        """Let the server's random values repeat with each run, and nothing of it go on in the background."""
-        self.control.execute(_REPEATED.encode())
-        for each in self.control.execute(_TABLES).fetchall():
-            self.control.execute(f"ALTER TABLE {each['name']} SET (autovacuum_enabled = false)".encode())
 
     def connect(self) -> SimulatedConnection:
         """Open a connection, without virtual time."""
@@ -129,55 +165,55 @@ class SimulatedDatabase:
         connection._autocommit, connection.prepare_threshold = True, 0
         connection.row_factory = dict_row
         connection.database = self
-        connection.pid = connection.info.backend_pid
-        self._numbers[connection.pid] = len(self._numbers)
+        pid = connection.info.backend_pid
+        connection.session = self._sessions[pid] = _Session(self._opened, pid, os.pidfd_open(pid))
+        self._opened += 1
         return connection
 
     async def carry_out(self, connection: SimulatedConnection, steps: Any) -> Any:
         """Carry out a statement, or wait until it has its lock."""
         await asyncio.sleep(self.loop.random.random() * 0.002)
-        if self.cut():
-            self.end(connection)
+        if self.cut("before"):
+            self.leave(connection)
             raise OperationalError("the connection was lost before the statement")
-        self._set_time()
+        if connection.is_in_statement:
+            self._set_time()
         self.statements += 1
         call = _Call(connection, steps, self.loop.create_future())
         call.begin()
-        self._run(call)
-        if call.is_over:
-            self.settle()
+        self._begin(connection.session, call)
         try:
             if not call.is_over:
-                await self._wait_for_lock(call)
-            await call.result
+                await self._wait_for_lock(connection, call)
             return call.outcome()
         except asyncio.CancelledError:
-            self.end(connection)
+            self.leave(connection)
             raise
         finally:
-            self._note(connection, call)
-            if self.cut():
-                self.end(connection)
+            if self.cut("after"):
+                self.leave(connection)
                 raise OperationalError("the connection was lost after the statement")
 
-    async def _wait_for_lock(self, call: _Call) -> None:
-        self.waiting.append(call)
-        limit = self.loop.call_later(STATEMENT_S, self._cancel, call)
-        try:
-            await asyncio.wait({call.result})
-        finally:
-            limit.cancel()
-            if call in self.waiting:
-                self.waiting.remove(call)
-
-    def _cancel(self, call: _Call) -> None:
-        self.control.execute("SELECT pg_cancel_backend(%s)", [call.connection.pid])
-        self._run(call, is_cancelled=True)
+    def _begin(self, session: _Session, call: _Call) -> None:
+        if session.is_left:  # ended by the server: its farewell is there
+            while not call.is_over:
+                call.poll(STUCK_S)
+            return
+        session.call = call
+        self._run(session)
         self.settle()
 
-    def _note(self, connection: SimulatedConnection, call: _Call) -> None:
-        outcome = type(call.fault).__name__ if call.fault else "ok" if call.is_over else "given up"
-        self.loop.note(f"connection {self._numbers[connection.pid]} {outcome}")
+    async def _wait_for_lock(self, connection: SimulatedConnection, call: _Call) -> None:
+        limit = self.loop.call_later(STATEMENT_S, self._cancel, connection.session)
+        try:
+            await call.result
+        finally:
+            limit.cancel()
+
+    def _cancel(self, session: _Session) -> None:
+        if session in self.blocked:
+            self._run(session, is_cancelled=True)
+            self.settle()
 
     def _set_time(self) -> None:
         tick = int(self.loop.time() / TICK_S)
@@ -185,88 +221,165 @@ class SimulatedDatabase:
             self._at = tick
             self.control.execute("UPDATE virtual_time.present SET at = %s", [self.loop.now()])
 
-    def _run(self, call: _Call, *, is_cancelled: bool = False) -> None:
-        """Go on with a statement until it is over or waits for a lock."""
-        give_up_at = monotonic() + STUCK_S
-        while not call.is_over:
-            if call.poll(0.003):
-                continue
-            if not is_cancelled and self._is_blocked(call.connection.pid) and not call.poll(0):
-                return
+    def _run(self, session: _Session, *, is_cancelled: bool = False) -> None:
+        """Let a backend go on until it is over or waits for a lock; end a circle that it completes."""
+        if is_cancelled:
+            self._end_statement(session)
+        if session in self.blocked:
+            self.blocked.remove(session)
+            os.kill(session.pid, signal.SIGCONT)
+        give_up_at, is_victim = monotonic() + STUCK_S, False
+        while not session.is_over(QUICK_S):
             assert monotonic() < give_up_at, "a statement neither ends nor waits for a lock"
+            if is_cancelled or is_victim:
+                continue
+            blockers = self._blockers(session)
+            if session.pid in _all_blockers(blockers, session.pid):
+                self._end_statement(session)
+                is_victim = True
+            elif blockers[session.pid] and not session.is_over(0):
+                self.blocked.append(session)
+                os.kill(session.pid, signal.SIGSTOP)
+                return
+        if session.is_left:
+            os.close(self._sessions.pop(session.pid).descriptor)
+        elif is_victim and session.call is not None and isinstance(session.call.fault, QueryCanceled):
+            session.call.fault = DeadlockDetected("deadlock detected")
 
-    def _is_blocked(self, pid: int) -> bool:
-        """Return whether a session waits for one that goes on, and not in a circle, which the server ends."""
-        pids = [pid, *(call.connection.pid for call in self.waiting), *self.ghosts]
+    def _end_statement(self, session: _Session) -> None:
+        self.control.execute("SELECT pg_cancel_backend(%s)", [session.pid])
+
+    def _blockers(self, *more: _Session) -> dict[int, set[int]]:
+        pids = [each.pid for each in (*more, *self.blocked)]
         rows = self.control.execute(_BLOCKERS, [pids]).fetchall()
-        blockers = {row["pid"]: set(row["blockers"]) for row in rows}
-        found, new = set(), blockers[pid]
-        while new:
-            found |= new
-            new = set().union(*(blockers.get(each, set()) for each in new)) - found
-        return bool(blockers[pid]) and pid not in found
+        return {row["pid"]: set(row["blockers"]) for row in rows}
 
     def settle(self) -> None:
-        """Go on with every statement whose lock has come free, and with what dead sessions had sent."""
-        has_advanced = True
-        while has_advanced:
-            has_advanced = self._settle_ghosts()
-            for call in tuple(self.waiting):
-                self._run(call)
-                if call.is_over:
-                    self.waiting.remove(call)
-                    has_advanced = True
+        """Go on with every session whose lock has come free, one by one, in an order by the seed."""
+        while self.blocked:
+            blockers = self._blockers()
+            free = [each for each in self.blocked if not blockers[each.pid]]
+            if not free:
+                return
+            self._run(self.loop.random.choice(free))
 
-    def _settle_ghosts(self) -> bool:
-        give_up_at, had = monotonic() + STUCK_S, len(self.ghosts)
-        while self.ghosts:
-            living = {row["pid"] for row in self.control.execute(_LIVING, [list(self.ghosts)]).fetchall()}
-            self.ghosts &= living
-            if all(map(self._is_blocked, self.ghosts)):
-                break
-            assert monotonic() < give_up_at, "a session does not end"
-        return len(self.ghosts) < had
-
-    def end(self, connection: SimulatedConnection) -> None:
+    def leave(self, connection: SimulatedConnection) -> None:
         """Close a connection without a farewell. What it had sent is carried out all the same."""
-        for call in tuple(self.waiting):
-            if call.connection is connection:
-                self.waiting.remove(call)
-        if connection.pid not in self.ghosts and not connection.closed:
-            connection.pgconn.finish()
-            self.ghosts.add(connection.pid)
-            self.settle()
+        session = connection.session
+        if session.is_left:
+            return
+        session.is_left = True
+        connection.pgconn.finish()
+        if session not in self.blocked:
+            self._run(session)
+        self.settle()
 
     def end_idle(self, connection: SimulatedConnection) -> None:
         """End a session that has been idle in a transaction for too long, as the server does."""
-        if not connection.closed and connection.pgconn.transaction_status == TransactionStatus.INTRANS:
-            self.control.execute("SELECT pg_terminate_backend(%s)", [connection.pid])
-            self.ghosts.add(connection.pid)
+        session = connection.session
+        if not session.is_left and connection.pgconn.transaction_status == TransactionStatus.INTRANS:
+            session.is_left = True
+            self.control.execute("SELECT pg_terminate_backend(%s)", [session.pid])
+            self._run(session)
             self.settle()
-            farewell = select.poll()  # which may come after the session has left the list
-            farewell.register(connection.pgconn.socket, select.POLLIN)
-            farewell.poll(STUCK_S * 1000)
+
+    def close(self) -> None:
+        """Let the backends that were stopped go on, or the server could not end them."""
+        for each in self.blocked:
+            with suppress(ProcessLookupError):
+                os.kill(each.pid, signal.SIGCONT)
+
+
+def _all_blockers(blockers: Mapping[int, set[int]], pid: int) -> set[int]:
+    """Return the sessions that a session waits for, and those that they wait for."""
+    found, new = set[int](), blockers[pid]
+    while new:
+        found |= new
+        new = set[int]().union(*(blockers.get(each, set()) for each in new)) - found
+    return found
+
+
+def prepare(url: str) -> None:
+    """Let a migrated database with virtual time begin at the start, and its random values repeat."""
+    with psycopg.connect(url, autocommit=True, row_factory=dict_row) as control:
+        control.execute(_REPEATED.encode())
+        for each in control.execute(_DEFAULTS).fetchall():
+            control.execute(each["statement"].encode())
+        control.execute("SET session_replication_role = replica")
+        for each in control.execute(_INSTANTS).fetchall():
+            control.execute(each["statement"].encode(), [START])
+
+
+def _sum(value: object) -> str:
+    return f"{crc32(repr(value).encode()):08x}"
 
 
 class SimulatedConnection(Connection):
-    """A connection whose statements the database carries out."""
+    """A connection whose statements the database carries out, each with a line in the trace."""
 
     database: SimulatedDatabase
-    pid: int
+    session: _Session
+    is_in_statement = False
+    """Whether it carries out more than the begin or the end of a transaction."""
 
     async def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:  # noqa: ASYNC109
         """Wait for the server."""
         return await self.database.carry_out(self, gen)
 
+    async def execute(  # type: ignore[override]
+        self, query: str, params: Mapping[str, Any] | None = None, *, prepare: bool | None = None
+    ) -> AsyncCursor[DictRow]:
+        """Execute a statement."""
+        work = super().execute(query, params, prepare=prepare)
+        cursor: AsyncCursor[DictRow] = await self._noted(query, params, work)
+        found = cursor.pgresult
+        rows = [] if found is None else [found.get_value(*at) for at in _cells(found)]
+        self._note(query, params, rows)
+        return cursor
+
+    async def fetch(self, query: str, params: Mapping[str, Any]) -> list[DictRow]:
+        """Execute a statement that returns rows."""
+        rows: list[DictRow] = await self._noted(query, params, super().fetch(query, params))
+        self._note(query, params, rows)
+        return rows
+
+    async def _noted(self, query: str, params: Mapping[str, Any] | None, work: Any) -> Any:
+        self.is_in_statement = True
+        try:
+            return await work
+        except BaseException as fault:
+            self._note(query, params, type(fault).__name__)
+            raise
+        finally:
+            self.is_in_statement = False
+
+    def _note(self, query: str, params: Mapping[str, Any] | None, outcome: object) -> None:
+        text = " ".join(query.split())[:60]
+        found = f"{len(outcome)} {_sum(outcome)}" if isinstance(outcome, list) else outcome
+        self.database.loop.note(f"session {self.session.number} {_sum(params)} {found} {text}")
+
     def drop(self) -> None:
         """Give up on a server that did not answer in time."""
+        session = self.session
+        if session.is_left or self.closed:
+            self.is_overdue = True
+            return
         super().drop()
+        session.is_left, call = True, session.call
+        if call is not None and not call.is_over:
+            call.poll(0)
+        if session not in self.database.blocked:
+            self.database._run(session)
         self.database.settle()
 
     async def close(self) -> None:
         """Close the connection."""
         self._statements.clear()
-        self.database.end(self)
+        self.database.leave(self)
+
+
+def _cells(result: Any) -> list[tuple[int, int]]:
+    return [(row, column) for row in range(result.ntuples) for column in range(result.nfields)]
 
 
 class SimulatedPool(Pool):
@@ -293,28 +406,28 @@ class SimulatedPool(Pool):
         connection = self._idle.pop() if self._idle else self.database.connect()
         while connection.is_lost():
             connection = self._idle.pop() if self._idle else self.database.connect()
-        self.lent[connection.pid] = connection
+        self.lent[connection.session.pid] = connection
         return connection
 
     async def give_back(self, connection: Connection) -> None:
         assert isinstance(connection, SimulatedConnection)
-        self.lent.pop(connection.pid, None)
+        self.lent.pop(connection.session.pid, None)
         is_idle = not connection.closed and connection.pgconn.transaction_status == TransactionStatus.IDLE
         if is_idle:
             self._idle.append(connection)
         else:
-            self.database.end(connection)
+            self.database.leave(connection)
         self._free.release()
 
     async def drain(self) -> None:
         for connection in self._idle:
-            self.database.end(connection)
+            self.database.leave(connection)
         self._idle.clear()
 
     def end(self) -> None:
         """Close every connection, as the death of the process does."""
         for connection in (*self._idle, *self.lent.values()):
-            self.database.end(connection)
+            self.database.leave(connection)
 
     def end_idle_transactions(self) -> None:
         """End the sessions whose transactions the process has left open for too long."""

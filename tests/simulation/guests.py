@@ -56,8 +56,9 @@ class Guests:
 
     def _report(self, event: ProviderEvent) -> None:
         random, name = self.loop.random, event.provider_meeting_id
-        is_faulty = random.random() < 2 * self.provider.fault_rate
-        kind = random.choice(("lost", "late", "twice")) if is_faulty else "sent"
+        kind = random.choice(("lost", "late", "twice"))
+        if not self.loop.strikes("event", 2 * self.provider.fault_rate, f"{kind}: an event"):
+            kind = "sent"
         if kind == "lost":
             self._lose(name)
             return

@@ -18,7 +18,9 @@ from itertools import count
 from random import Random
 from typing import Any, TypeVar
 
-from attrs import define, field
+from attrs import define, evolve, field
+
+from tests.simulation.faults import Faults
 
 T = TypeVar("T")
 
@@ -87,9 +89,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     _scheduled: list[Any]
     _timer_cancelled_count: int
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, only: frozenset[tuple[str, int]] | None = None) -> None:
         super().__init__()
         self.random = Random(seed)
+        self.faults = Faults(seed, only)
         self.steps = 0
         self.fate: Callable[[Process], object] = lambda process: None
         self.trace = sha256()
@@ -111,6 +114,16 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.trace.update(text.encode())
         if self.lines is not None:
             self.lines.append(text)
+
+    def strikes(self, kind: str, rate: float, where: str) -> bool:
+        """Return whether a fault of a kind happens here, by the seed; `rate` is for each opportunity."""
+        if not self.faults.strikes(kind, rate):
+            return False
+        process = _PROCESS.get()
+        at = f"{where} of {process.name}" if process else where
+        self.faults.struck[-1] = evolve(self.faults.struck[-1], at_s=self._elapsed_s, where=at)
+        self.note(f"fault: {self.faults.struck[-1].text}")
+        return True
 
     def enqueue(self, handle: asyncio.Handle) -> None:
         """Let a callback run now."""

@@ -142,8 +142,9 @@ class SimulatedProvider:
         require_lease()
         random = self.loop.random
         done: asyncio.Future[T] = self.loop.create_future()
-        is_faulty = random.random() < self.fault_rate
-        kind = random.choice(("refuse", "never", "lost", "late")) if is_faulty else "done"
+        kind = random.choice(("refuse", "never", "lost", "late"))
+        if not self.loop.strikes("provider", self.fault_rate, f"{kind}: a call"):
+            kind = "done"
         after_s = random.uniform(1.0, SLOWEST_S) if kind == "late" else random.uniform(0.01, 0.4)
 
         def carry_out() -> None:
@@ -193,9 +194,9 @@ class SimulatedReceivers:
     async def post(self, post: OutgoingPost) -> Attempt:
         at, random = self.loop.now(), self.loop.random
         await asyncio.sleep(random.uniform(0.01, 0.3))
-        if random.random() >= self.fault_rate:
-            return self._receive(post, at, 200)
         kind = random.choice(("refused", "error", "timeout", "ours"))
+        if not self.loop.strikes("receiver", self.fault_rate, f"{kind}: a post"):
+            return self._receive(post, at, 200)
         if kind == "ours":
             raise SenderFailed(next(iter(SenderFault)), "simulated")
         if kind == "refused":

@@ -19,6 +19,7 @@ from meetcore.adapters.postgres.requests.idempotency import PostgresKeyUses, Pos
 from meetcore.adapters.postgres.requests.registry import PostgresRegistry
 from meetcore.adapters.postgres.requests.retention import PostgresHousekeeping, PostgresRetention
 from meetcore.adapters.postgres.store import PostgresStore, load_repositories
+from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher
 from meetcore.adapters.webhook_sender import SystemResolver
 from meetcore.composition.application import Application, Part, Ports, build
 from meetcore.composition.worker import api_tasks, working
@@ -26,13 +27,13 @@ from meetcore.testing.clock import SeededEntropy
 from tests.simulation.customers import Customer
 from tests.simulation.database import IDLE_IN_TRANSACTION_S, SimulatedDatabase, SimulatedPool
 from tests.simulation.enrolment import POLICY, enrol
+from tests.simulation.faults import Fault
 from tests.simulation.guests import Guests
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.oracle import judge
 from tests.simulation.outside import SimulatedProvider, SimulatedReceivers
 from tests.simulation.plants import PLANTS
 from tests.support.fakes import FakeDocumentPrinter, FakeRecordingFiles
-from tests.support.postgres_rig import CIPHER
 
 ANSWERED_S = 1800.0
 """Virtual seconds within which every customer has its answers, under faults."""
@@ -79,7 +80,7 @@ class Program:
     provider: SimulatedProvider
     receivers: SimulatedReceivers
     plan: Plan
-    is_healed: bool = False
+    cipher: AesGcmCipher
     servers: list[Process] = field(factory=list)
     workers: list[Process] = field(factory=list)
     _wakes: dict[Process, Mapping[Part, Any]] = field(factory=dict)
@@ -96,22 +97,19 @@ class Program:
         return self.loop.random.choice(living) if living else None
 
     def decide(self, process: Process) -> None:
-        """Let a process die or sleep, by the seed, until the faults are over."""
-        if self.is_healed:
-            return
-        drawn = self.loop.random.random()
-        if drawn < self.plan.deaths:
+        """Let a process die or sleep, by the seed, while there are faults."""
+        if self.loop.strikes("death", self.plan.deaths, "a step"):
             process.kill()
-        elif drawn < self.plan.deaths + self.plan.sleeps:
+        elif self.loop.strikes("sleep", self.plan.sleeps, "a step"):
             seconds = self.loop.random.choice((0.5, 4.0, 12.0, 35.0, 90.0))
             process.sleep(seconds)
             if seconds > IDLE_IN_TRANSACTION_S:
                 end = process.pool.end_idle_transactions
                 self.loop.call_outside(IDLE_IN_TRANSACTION_S, end)
 
-    def heal(self) -> None:
-        self.is_healed = True
-        self.provider.fault_rate = self.receivers.fault_rate = 0.0
+    def cut(self, moment: str) -> bool:
+        """Decide whether a connection is lost, before or after a statement."""
+        return self.loop.strikes("cut", self.plan.cuts, f"{moment} a statement")
 
     def _start_server(self) -> None:
         process = self._process("server", self._start_server)
@@ -160,8 +158,8 @@ class Program:
             yield
 
         ports = Ports(
-            clock, entropy, PostgresStore(pool, CIPHER), PostgresQueries(pool, CIPHER),
-            PostgresRegistry(pool, CIPHER), PostgresLedgerAudit(pool), PostgresHousekeeping(pool),
+            clock, entropy, PostgresStore(pool, self.cipher), PostgresQueries(pool, self.cipher),
+            PostgresRegistry(pool, self.cipher), PostgresLedgerAudit(pool), PostgresHousekeeping(pool),
             PostgresKeyUses(pool), PostgresRequestLog(pool), PostgresRetention(pool), InProcessRateCounters(),
             notifier, _Notifier(self, Part.NOTES), SystemResolver(), FakeDocumentPrinter(), self.provider,
             FakeRecordingFiles("sandbox"), sender=self.receivers if is_worker else None, listen=listen,
@@ -197,24 +195,41 @@ class Result:
     requests: int
     virtual_s: float
     lines: list[str]
+    struck: list[Fault]
 
 
-def run(url: str, seed: int, plan: Plan, *, keeps_lines: bool = False, planted: str = "") -> Result:
-    """Run a seed on an empty database with virtual time, with a planted fault if one is named."""
+def run(
+    url: str,
+    seed: int,
+    plan: Plan,
+    *,
+    keeps_lines: bool = False,
+    planted: str = "",
+    only: frozenset[tuple[str, int]] | None = None,
+) -> Result:
+    """Run a seed on a database that was prepared, with a planted fault if one is named.
+
+    Of the faults of the seed those alone happen that are in `only`, or all.
+    """
     if planted:
         PLANTS[planted]()
     gc.disable()  # it would run finalizers at other moments each time
     load_repositories()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    loop = SimulatedLoop(seed)
+    loop = SimulatedLoop(seed, only)
     if keeps_lines:
         loop.lines = []
     asyncio.set_event_loop(loop)
     database = SimulatedDatabase(url, loop)
-    provider, receivers = SimulatedProvider(loop), SimulatedReceivers(loop)
-    program = Program(loop, database, provider, receivers, plan)
+    provider = SimulatedProvider(loop, fault_rate=plan.outside_faults)
+    receivers = SimulatedReceivers(loop, fault_rate=plan.outside_faults)
+    cipher = AesGcmCipher((bytes(KEY_BYTES),), SeededEntropy(seed))
+    program = Program(loop, database, provider, receivers, plan, cipher)
     customers: list[Customer] = []
-    faults = loop.run_until_complete(_live(program, customers))
+    try:
+        faults = loop.run_until_complete(_live(program, customers))
+    finally:
+        database.close()
     requests = sum(len(each.wanted) + len(each.cancels) for each in customers)
     return Result(
         faults,
@@ -224,6 +239,7 @@ def run(url: str, seed: int, plan: Plan, *, keeps_lines: bool = False, planted: 
         requests,
         loop.time(),
         loop.lines or [],
+        loop.faults.struck,
     )
 
 
@@ -233,15 +249,14 @@ async def _live(program: Program, customers: list[Customer]) -> list[str]:
     guests = Guests(loop, program.provider, program.some_server)
     sizes = (plan.customers, *[1] * (plan.accounts - 1))
     customers += await enrol(program.servers[0], guests, hosts=plan.hosts, customers=sizes)
-    program.provider.fault_rate = program.receivers.fault_rate = plan.outside_faults
-    program.database.cut = lambda: not program.is_healed and loop.random.random() < plan.cuts
-    loop.fate = program.decide
+    program.database.cut, loop.fate = program.cut, program.decide
+    loop.faults.is_active = True
     try:
         async with asyncio.timeout(ANSWERED_S):
             await asyncio.gather(*(each.act(plan.requests) for each in customers))
     except TimeoutError:
         return [f"customers have no answers after {ANSWERED_S:.0f} s"]
-    program.heal()
+    loop.faults.is_active = False
     loop.note("healed")
     faults: list[str] = []
     quiet_by = loop.time() + HEALED_S

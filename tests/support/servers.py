@@ -118,6 +118,13 @@ def _owner(server_url: str) -> tuple[str, str]:
     return _owners[server_url]
 
 
+@contextmanager
+def copied_database(url: str) -> Iterator[str]:
+    """Create a copy of a database that has no connections; drop it with its connections at the end."""
+    with _database(with_path(url, "postgres"), copied_from=urlsplit(url).path.removeprefix("/")) as copy:
+        yield copy
+
+
 _templates: dict[str, str] = {}
 
 

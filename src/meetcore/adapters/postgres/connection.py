@@ -26,7 +26,7 @@ import re
 import select
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from time import monotonic
@@ -133,14 +133,19 @@ class Connection(AsyncConnection[DictRow]):
             name = prepared._names.get(key)
             if name is None or prepared._to_flush or self.closed or self._pipeline or not self._autocommit:
                 return None
-            self.pgconn.send_query_prepared(
-                name, sent, param_formats=transformer.formats, result_format=statement.result_format
-            )
-            result: PGresult
-            [result] = await self.wait(execute(self.pgconn))
+            result = await self.wait(self._sent(name, sent, transformer.formats, statement.result_format))
             prepared._names.move_to_end(key)
         if result.status != ExecStatus.TUPLES_OK:
             raise error_from_result(result, encoding=self.info.encoding)
+        return result
+
+    def _sent(
+        self, name: bytes, values: Sequence[Any], formats: list[Format] | None, result_format: Format
+    ) -> "PQGen[PGresult]":
+        """Send a statement that the driver has prepared, and wait for its result."""
+        self.pgconn.send_query_prepared(name, values, param_formats=formats, result_format=result_format)
+        result: PGresult
+        [result] = yield from execute(self.pgconn)
         return result
 
     async def close(self) -> None:

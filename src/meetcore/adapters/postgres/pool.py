@@ -17,7 +17,6 @@ import os
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from time import monotonic
 from typing import Any
 
 import psycopg
@@ -155,9 +154,10 @@ class Pool(AsyncConnectionPool[Connection]):
 
         The pool's own check is not used: it waits a second after each connection that fails it.
         """
-        give_up_at = monotonic() + timeout_s
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + timeout_s
         while True:
-            connection = await self.getconn(give_up_at - monotonic())
+            connection = await self.getconn(give_up_at - loop.time())
             if not connection.is_lost():
                 return connection
             await connection.close()
@@ -182,7 +182,8 @@ class Pool(AsyncConnectionPool[Connection]):
 
     async def read_untraced(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """Run a statement as `read` does; its callers report their waits themselves."""
-        started = monotonic()
+        loop = asyncio.get_running_loop()
+        started = loop.time()
         connection = None
         try:
             async with self.connection() as connection:
@@ -190,7 +191,7 @@ class Pool(AsyncConnectionPool[Connection]):
         except psycopg.Error as error:
             if connection is None or not connection.was_cut(error):
                 raise
-        left_s = self.deadline_s - (monotonic() - started)
+        left_s = self.deadline_s - (loop.time() - started)
         async with self.connection(deadline_s=left_s) as connection:
             return await connection.fetch(query, parameters)
 
