@@ -2,7 +2,8 @@
 
 Everything that happens is decided by a seed: the order of callbacks, delays, faults, deaths. The same seed
 gives the same run, to the last statement. `loop` has the event loop and the processes, `database` the
-connections, `outside` the services that the application calls, `guests` what is held at the provider,
-`enrolment` what is there before, `customers` the requests, `plants` faults that a run must find, and `oracle`
-the rules by which it is judged.
+connections. Outside are the provider of meetings and the receivers of webhooks (`outside`), the `guests` who
+hold sessions, the `studio` of recordings and notes, the gateway of `payments`, and the `clients` that ask:
+`customers`, buyers and `operators`. `enrolment` is what is there before a run, `aging` what comes long after.
+`plants` are faults that a run must find, `oracle` and its parts the rules by which it is judged.
 """

@@ -10,23 +10,21 @@ from uuid import UUID
 
 from attrs import define, field
 
-from meetcore.domain.errors import DomainError, NoHostFree
-from meetcore.domain.meetings.meetings import MeetingRequest
+from meetcore.domain.errors import DomainError
+from meetcore.domain.meetings.meetings import MeetingOptions, MeetingRequest
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.money.pricing import PricingTier, TierCatalogue
 from meetcore.domain.requests.idempotency import fingerprint
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome
+from tests.simulation.clients import Client
 from tests.simulation.loop import Process, SimulatedLoop
 
 TIERS = TierCatalogue.of(
     (PricingTier("small", "Small", 100, 2, 10, 5), PricingTier("large", "Large", 300, 4, 40, 15))
 )
 """Meetings of some minutes, so that their ends come within a run."""
-PASSING = {"service_unavailable", "upstream_error"}
-ANSWER_S = 60.0
-"""How long a customer waits for an answer."""
 
 
 @define(eq=False)
@@ -35,6 +33,7 @@ class Account:
 
     id: UUID
     credits: int
+    is_erased: bool = False
 
 
 @define(eq=False)
@@ -51,8 +50,11 @@ class Customer:
     name: str
     account: Account
     digest: bytes
-    process: Callable[[], Process | None]
+    client: Client
     visit: Callable[[str, datetime], object]
+    key_id: UUID
+    daily_cap: int | None
+    wants_notes: bool
     made: dict[str, dict[str, Any]] = field(factory=dict)
     cancels: set[str] = field(factory=set)
     cancelled: dict[str, dict[str, Any]] = field(factory=dict)
@@ -79,14 +81,14 @@ class Customer:
     async def create(self, name: str) -> None:
         """Ask for a meeting until the answer is final; sometimes twice at once."""
         ask = self._creation(name, name)
-        asked = [self._until_answered(ask) for _ in range(1 + (self.loop.random.random() < 0.2))]
+        asked = [self.client.insist(ask) for _ in range(1 + (self.loop.random.random() < 0.2))]
         for outcome in await asyncio.gather(*asked):
             self._keep(self.made, name, outcome)
 
     async def create_unkeyed(self, name: str) -> None:
         """Ask once for a meeting without an idempotency key."""
         self.unkeyed.add(name)
-        answer = await self._ask(self._creation(name, None))
+        answer = await self.client.ask(self._creation(name, None))
         if answer is None or "in doubt" in str(answer):
             self.in_doubt.add(name)
             self.loop.note(f"{name} is in doubt")
@@ -109,7 +111,7 @@ class Customer:
             )
 
         began_at = self.loop.now()
-        self._keep(self.cancelled, name, await self._until_answered(ask))
+        self._keep(self.cancelled, name, await self.client.insist(ask))
         self.asked.setdefault(name, (began_at, self.loop.now()))
 
     def _plan(self) -> str:
@@ -119,7 +121,10 @@ class Customer:
         start = self.loop.now().astimezone(WIB) + timedelta(
             days=days, minutes=random.randrange(1, 4 + 8 * days)
         )
-        self.wanted[name] = MeetingRequest(name, f"{start:%Y-%m-%d}", f"{start:%H:%M}", tier)
+        noted = self.wants_notes and random.random() < 0.6
+        self.wanted[name] = MeetingRequest(
+            name, f"{start:%Y-%m-%d}", f"{start:%H:%M}", tier, options=MeetingOptions(auto_notulen=noted)
+        )
         return name
 
     def _creation(self, name: str, key: str | None) -> Callable[[Process], Any]:
@@ -154,30 +159,3 @@ class Customer:
         before = answers.setdefault(name, dict(outcome.record))
         assert before["id"] == outcome.record["id"], f"two answers for {name}"
         self.loop.note(f"{name} is answered")
-
-    async def _until_answered(self, ask: Callable[[Process], Any]) -> Any:
-        """Repeat a request until its answer is final."""
-        while True:
-            answer = await self._ask(ask)
-            if isinstance(answer, (Outcome, DomainError)) and not is_passing(answer):
-                return answer
-            await asyncio.sleep(self.loop.random.uniform(0.5, 5.0))
-
-    async def _ask(self, ask: Callable[[Process], Any]) -> Outcome | DomainError | StoreUnavailable | None:
-        """Send a request to one process; return its answer, `None` where it gives none in time."""
-        if (process := self.process()) is None:
-            return None
-        task = process.start(ask(process))
-        await asyncio.wait({task}, timeout=ANSWER_S)
-        if not task.done() or task.cancelled():
-            return None
-        fault = task.exception()
-        if fault is None or isinstance(fault, (StoreUnavailable, DomainError)):
-            return fault or cast("Outcome", task.result())
-        raise fault
-
-
-def is_passing(answer: Outcome | DomainError) -> bool:
-    """Return whether a refusal says to try the same again; no host is free at that time for good."""
-    is_refusal = isinstance(answer, DomainError) and answer.code in PASSING
-    return is_refusal and not isinstance(answer, NoHostFree)

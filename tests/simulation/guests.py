@@ -13,9 +13,10 @@ from hashlib import sha256
 
 from attrs import define, field
 
-from meetcore.domain.meetings.provider_events import ProviderEvent
+from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.outside import SimulatedProvider
+from tests.simulation.studio import LATEST_S, Studio
 
 ACKNOWLEDGED_S = 3.0
 """How long the provider waits for an acknowledgement."""
@@ -31,6 +32,7 @@ class Guests:
 
     loop: SimulatedLoop
     provider: SimulatedProvider
+    studio: Studio
     some_server: Callable[[], Process | None]
     unreported: set[str] = field(factory=set)
 
@@ -55,6 +57,8 @@ class Guests:
             self.provider.end_session(name)
 
     def _report(self, event: ProviderEvent) -> None:
+        if event.kind is ProviderEventKind.MEETING_ENDED:
+            self.loop.call_outside(LATEST_S, lambda: self._report_files(event))
         random, name = self.loop.random, event.provider_meeting_id
         kind = random.choice(("lost", "late", "twice"))
         if not self.loop.strikes("event", 2 * self.provider.fault_rate, f"{kind}: an event"):
@@ -65,6 +69,11 @@ class Guests:
         for _ in range(2 if kind == "twice" else 1):
             after_s = random.uniform(1, 90) if kind == "late" else random.expovariate(1 / 4)
             self.loop.call_outside(after_s, lambda: self.loop.create_task(self._send(event)))
+
+    def _report_files(self, ended: ProviderEvent) -> None:
+        if files := self.studio.files_of(ended.provider_meeting_id):
+            kind = ProviderEventKind.RECORDING_READY
+            self._report(ProviderEvent("sandbox", kind, ended.provider_meeting_id, self.loop.now(), files))
 
     async def _send(self, event: ProviderEvent) -> None:
         digest = sha256(repr(event).encode()).digest()

@@ -24,7 +24,8 @@ from tests.simulation.faults import Faults
 
 T = TypeVar("T")
 
-START = datetime(2026, 12, 1, 0, 0, tzinfo=UTC)
+START = datetime(2026, 12, 31, 16, 59, tzinfo=UTC)
+"""A minute before midnight in WIB, where the days of caps and the years of receipts end."""
 
 
 @define(eq=False)
@@ -124,6 +125,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.faults.struck[-1] = evolve(self.faults.struck[-1], at_s=self._elapsed_s, where=at)
         self.note(f"fault: {self.faults.struck[-1].text}")
         return True
+
+    def jump(self, over: timedelta) -> None:
+        """Let time pass at once: every timer in it is due together."""
+        self._elapsed_s += over.total_seconds()
 
     def enqueue(self, handle: asyncio.Handle) -> None:
         """Let a callback run now."""

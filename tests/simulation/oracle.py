@@ -4,73 +4,64 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from meetcore.adapters.postgres.money.rows import entry
-from meetcore.domain.money.ledger import first_broken
-from tests.simulation.customers import TIERS, Account, Customer
+from tests.simulation.aging import judge_erased
+from tests.simulation.customers import TIERS, Customer
 from tests.simulation.database import SimulatedDatabase
+from tests.simulation.enrolment import Crowd
 from tests.simulation.guests import Guests
+from tests.simulation.loop import START
+from tests.simulation.oracle_money import LIVE, judge_money
+from tests.simulation.oracle_notes import judge_notes
 from tests.simulation.outside import SimulatedProvider, SimulatedReceivers
-from tests.support.postgres_rig import ENTRIES
 
-LIVE = ("scheduled", "started")
 VISIBLE = (*LIVE, "ended", "cancelled")
-_MEETINGS = """SELECT id, account_id, status, title, provider_meeting_id, credits, start_at, end_at
-    FROM meetings"""
+_MEETINGS = """SELECT id, account_id, status, title, provider_meeting_id, credits, start_at, end_at,
+    auto_notulen, with_recording, recording_credits,
+    CASE status WHEN 'ended' THEN COALESCE(credits_refunded, 0) ELSE 0 END AS given_back FROM meetings"""
 _UNDER_WAY = """SELECT 'meeting ' || id AS work FROM meetings WHERE lease_until IS NOT NULL
         OR status IN ('provisioning', 'cancelling')
     UNION ALL SELECT 'delivery ' || id FROM deliveries WHERE status = 'pending'
     UNION ALL SELECT 'orphan check of ' || meeting_id FROM orphan_checks
+    UNION ALL SELECT 'note ' || id FROM notes WHERE due_at IS NOT NULL
+    UNION ALL SELECT 'recording ' || id FROM recordings WHERE due_at IS NOT NULL
     UNION ALL SELECT 'event ' || id FROM provider_events WHERE due_at IS NOT NULL
     UNION ALL SELECT 'hold ' || id FROM ledger_holds"""
 
 
+_DUE = """SELECT e.id, e.kind FROM events e JOIN webhook_endpoints w USING (account_id)
+    WHERE w.state = 'active' AND e.created_at > w.created_at"""
 _TWICE = """SELECT kind, subject_id, count(*) AS number FROM events
-    WHERE kind IN ('meeting.created', 'meeting.ended') GROUP BY 1, 2 HAVING count(*) > 1"""
+    WHERE kind IN ('meeting.created', 'meeting.ended', 'note.completed', 'note.failed', 'recording.ready')
+    GROUP BY 1, 2 HAVING count(*) > 1"""
 
 
 def judge(
-    database: SimulatedDatabase,
-    customers: list[Customer],
-    guests: Guests,
-    receivers: SimulatedReceivers,
+    database: SimulatedDatabase, crowd: Crowd, guests: Guests, receivers: SimulatedReceivers
 ) -> list[str]:
     """Return what is wrong, in sentences."""
-    provider = guests.provider
-    read = database.control.execute
+    read, provider, customers = database.control.execute, guests.provider, crowd.customers
     meetings = {str(row["id"]): row for row in read(_MEETINGS).fetchall()}
     faults = [f"{row['work']} is still under way" for row in read(_UNDER_WAY).fetchall()]
-    for account in {each.account.id: each.account for each in customers}.values():
-        faults += _money(database, account, meetings)
+    faults += judge_money(database, crowd, meetings)
+    faults += _at_provider(meetings, provider)
+    faults += _hosts(customers, meetings, provider)
+    erased = [each for each in crowd.accounts if each.is_erased]
+    for account in erased:
+        faults += judge_erased(database, account)
+        meetings = {id: row for id, row in meetings.items() if row["account_id"] != account.id}
+    customers = [each for each in customers if not each.account.is_erased]
     for each in customers:
         faults += _answers(each, meetings)
         faults += _cancellations(each, meetings, provider)
     faults += _meetings_asked_for(customers, meetings)
-    faults += _at_provider(meetings, provider)
-    faults += _hosts(customers, meetings, provider)
     faults += _states(customers, meetings, guests)
-    faults += _events(database, receivers, meetings)
+    faults += judge_notes(database, meetings, guests.studio)
+    faults += _events(database, receivers, meetings, crowd.erased_events)
     return faults
-
-
-def _money(database: SimulatedDatabase, account: Account, meetings: dict[Any, Any]) -> Iterator[str]:
-    rows = database.control.execute(ENTRIES, {"account_id": account.id}).fetchall()
-    entries = [made for row in rows if (made := entry(row))]
-    if (broken := first_broken(account.id, entries)) is not None:
-        yield f"the ledger is broken at entry {broken}"
-    [funds] = database.control.execute(
-        "SELECT balance, held FROM accounts WHERE id = %s", [account.id]
-    ).fetchall()
-    if funds["balance"] != sum(each.amount for each in entries) or funds["held"]:
-        yield f"the funds {funds} are not those of the ledger, {sum(each.amount for each in entries)}"
-    own = [row for row in meetings.values() if row["account_id"] == account.id]
-    due = sum(row["credits"] for row in own if row["status"] in (*LIVE, "ended"))
-    if funds["balance"] != account.credits - due:
-        yield f"the balance is {funds['balance']}; {account.credits} were bought, {due} are due for meetings"
-    if funds["balance"] < 0:
-        yield "the balance is below zero"
 
 
 def _answers(customer: Customer, meetings: dict[Any, Any]) -> Iterator[str]:
@@ -97,7 +88,15 @@ def _cancellations(
             yield f"for {name}, which is {answer['status']}, {answer['credits_refunded']} were returned"
         if is_refunded and began_at >= row["start_at"]:
             yield f"{name} was refunded, and had begun"
-        if is_refunded and any(start <= began_at and answered_at <= end for start, end in spans):
+        was_cut_short = any(
+            each.id in provider.cut_short and began_at <= (each.ended_at or began_at) <= answered_at
+            for each in held
+        )
+        is_unsure = any(
+            began_at <= START + timedelta(seconds=each.at_s) <= answered_at
+            for each in provider.loop.faults.struck
+        )
+        if is_refunded and was_cut_short and not is_unsure:
             yield f"{name} was refunded, and a session ran"
         is_empty = not any(start <= answered_at and began_at <= end for start, end in spans)
         if not is_refunded and answered_at < row["start_at"] and is_empty:
@@ -166,7 +165,7 @@ def _at_provider(meetings: dict[Any, Any], provider: SimulatedProvider) -> Itera
 
 
 def _events(
-    database: SimulatedDatabase, receivers: SimulatedReceivers, meetings: dict[Any, Any]
+    database: SimulatedDatabase, receivers: SimulatedReceivers, meetings: dict[Any, Any], erased: set[str]
 ) -> Iterator[str]:
     rows = database.control.execute("SELECT event_id, status FROM deliveries").fetchall()
     stored = {str(row["event_id"]) for row in rows}
@@ -180,7 +179,10 @@ def _events(
             yield f"the creation of the meeting {row['id']} was announced to no receiver"
         if (status == "ended") != (("meeting.ended", meeting_id) in announced):
             yield f"the meeting {row['id']} is {status}; its end was announced, or not"
+    for row in database.control.execute(_DUE).fetchall():
+        if str(row["id"]) not in receivers.received:
+            yield f"the event {row['id']}, {row['kind']}, was received by no one"
     for row in database.control.execute(_TWICE).fetchall():
         yield f"{row['kind']} is announced {row['number']} times for {row['subject_id']}"
-    for event_id in receivers.received.keys() - stored:
+    for event_id in receivers.received.keys() - stored - erased:
         yield f"the event {event_id} was received and is not stored"

@@ -52,13 +52,14 @@ class _Held:
 class SimulatedProvider:
     """Makes a meeting at each request, as Zoom does: two for two requests, also for one that was given up.
 
-    `hosts` are its users with a licence, and the seats of each. `sessions` are what was held, by the meeting;
-    `report` is called with each start and end of one.
+    `hosts` are its users with a licence, and the seats of each. `sessions` are what was held, by the meeting,
+    `cut_short` those that the service ended; `report` is called with each start and end of one.
     """
 
     loop: SimulatedLoop
     hosts: dict[str, int] = field(factory=dict)
     sessions: dict[str, list[Session]] = field(factory=dict)
+    cut_short: set[str] = field(factory=set)
     report: Callable[[ProviderEvent], object] = lambda event: None
     fault_rate: float = 0.0
     held: dict[str, _Held] = field(factory=dict)
@@ -85,7 +86,7 @@ class SimulatedProvider:
         return await self._call(lambda: self._remove(provider_meeting_id))
 
     async def end(self, provider_meeting_id: str) -> None:
-        await self._call(lambda: self.end_session(provider_meeting_id))
+        await self._call(lambda: self._end(provider_meeting_id))
 
     async def list_host(self, provider_user_id: str) -> Sequence[ListedMeeting]:
         return await self._call(
@@ -132,6 +133,11 @@ class SimulatedProvider:
             known = self.sessions[name]
             known[-1] = evolve(known[-1], ended_at=self.loop.now())
             self._report(name, ProviderEventKind.MEETING_ENDED, evolve(known[-1], started_at=None))
+
+    def _end(self, name: str) -> None:
+        if self.is_running(name):
+            self.end_session(name)
+            self.cut_short.add(self.sessions[name][-1].id)
 
     def _report(self, name: str, kind: ProviderEventKind, session: Session) -> None:
         self.loop.note(f"{kind} {session.id}")

@@ -8,12 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from attrs import evolve
+
 from meetcore.adapters.postgres.meetings import create, lifecycle, upkeep
+from meetcore.adapters.postgres.money import postings
+from meetcore.adapters.postgres.notes import create as notes
+from meetcore.adapters.postgres.payments import payments
+from meetcore.adapters.postgres.requests import retention
 from meetcore.adapters.postgres.webhooks import deliveries
 from meetcore.domain.meetings import cancellation, sessions
+from meetcore.domain.payments import payments as paying
 from meetcore.ports import video_provider
-from meetcore.usecases.meetings import bounded_provider
+from meetcore.usecases.meetings import bounded_provider, creation
 from meetcore.usecases.meetings.reconcile_meetings import ReconcileMeetings
+from meetcore.usecases.notes.sold_recordings import ConcludeRecording
 from tests.simulation import outside
 
 
@@ -57,6 +65,26 @@ def _latest_event_counts() -> None:
 
 def _refund_while_running() -> None:
     cancellation.REFUNDED = frozenset(cancellation.ProviderMeetingState)  # type: ignore[misc]
+
+
+def _days_in_utc() -> None:
+    creation.cap_day = lambda at: at.date()  # type: ignore[attr-defined]
+
+
+def _never_concluded() -> None:
+    async def give_up(*_: object) -> int:
+        return 0
+
+    ConcludeRecording._give_up = give_up  # type: ignore[assignment]
+
+
+def _posted_for_any_amount() -> None:
+    follow = paying.follow
+
+    def lenient(payment: Any, answer: Any, now: Any, **named: Any) -> Any:
+        return follow(payment, evolve(answer, amount=payment.amount), now, **named)
+
+    paying.follow = lenient
 
 
 PLANTS: Final[Mapping[str, Callable[[], None]]] = {
@@ -124,6 +152,30 @@ PLANTS: Final[Mapping[str, Callable[[], None]]] = {
         "WHERE account_id = %(account_id)s AND e.kind = ANY (event_types)",
         "WHERE false AND account_id = %(account_id)s AND e.kind = ANY (event_types)",
     ),
+    "cap without what is held": _without_in_each(
+        create,
+        ("save_provisioning", "save_if_unchanged"),
+        "DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held",
+        "DO UPDATE SET spent = EXCLUDED.spent",
+    ),
+    "days of a cap in UTC": _days_in_utc,
+    "refund of a payment not sent": _without(
+        payments, "claim_due", "WHERE next_look_at <=", "WHERE status <> 'refunded' AND next_look_at <="
+    ),
+    "payment posted for any amount": _posted_for_any_amount,
+    "limit of operators without the account": _without(
+        postings, "moved_alone", "FILTER (WHERE g.account_id = %(account_id)s)", "FILTER (WHERE false)"
+    ),
+    "hold kept at a failed note": _without(
+        notes,
+        "save_failed",
+        "DELETE FROM ledger_holds\n    WHERE",
+        "DELETE FROM ledger_holds\n    WHERE false AND",
+    ),
+    "events of an erased account kept": _without(
+        retention, "delete_events", "WHERE account_id =", "WHERE false AND account_id ="
+    ),
+    "recording that never came kept": _never_concluded,
     "refund without the balance": _without(
         lifecycle, "save_refunded", "AND EXISTS (SELECT FROM guard)\n), event", "AND false\n), event"
     ),

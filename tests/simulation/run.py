@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import structlog
@@ -21,19 +22,21 @@ from meetcore.adapters.postgres.requests.retention import PostgresHousekeeping, 
 from meetcore.adapters.postgres.store import PostgresStore, load_repositories
 from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher
 from meetcore.adapters.webhook_sender import SystemResolver
-from meetcore.composition.application import Application, Part, Ports, build
+from meetcore.composition.application import Application, NotePorts, Part, Ports, build
 from meetcore.composition.worker import api_tasks, working
 from meetcore.testing.clock import SeededEntropy
-from tests.simulation.customers import Customer
+from tests.simulation.aging import grow_old
 from tests.simulation.database import IDLE_IN_TRANSACTION_S, SimulatedDatabase, SimulatedPool
-from tests.simulation.enrolment import POLICY, enrol
+from tests.simulation.enrolment import POLICY, Crowd, enrol
 from tests.simulation.faults import Fault
 from tests.simulation.guests import Guests
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.oracle import judge
 from tests.simulation.outside import SimulatedProvider, SimulatedReceivers
+from tests.simulation.payments import SimulatedGateway
 from tests.simulation.plants import PLANTS
-from tests.support.fakes import FakeDocumentPrinter, FakeRecordingFiles
+from tests.simulation.studio import Studio
+from tests.support.fakes import FakeDocumentPrinter
 
 ANSWERED_S = 1800.0
 """Virtual seconds within which every customer has its answers, under faults."""
@@ -79,8 +82,11 @@ class Program:
     database: SimulatedDatabase
     provider: SimulatedProvider
     receivers: SimulatedReceivers
+    gateway: SimulatedGateway
+    studio: Studio
     plan: Plan
     cipher: AesGcmCipher
+    writes_notes: bool
     servers: list[Process] = field(factory=list)
     workers: list[Process] = field(factory=list)
     _wakes: dict[Process, Mapping[Part, Any]] = field(factory=dict)
@@ -150,7 +156,7 @@ class Program:
     def _application(self, process: Process, is_worker: bool) -> Application:
         pool, clock = process.pool, VirtualClock(self.loop)
         entropy = SeededEntropy(self.loop.random.randrange(1 << 60))
-        notifier = _Notifier(self, Part.WEBHOOKS)
+        notifier, writes = _Notifier(self, Part.WEBHOOKS), is_worker and self.writes_notes
 
         @asynccontextmanager
         async def listen(on_notify: Mapping[Part, Any], threads: int) -> AsyncIterator[None]:
@@ -162,7 +168,8 @@ class Program:
             PostgresRegistry(pool, self.cipher), PostgresLedgerAudit(pool), PostgresHousekeeping(pool),
             PostgresKeyUses(pool), PostgresRequestLog(pool), PostgresRetention(pool), InProcessRateCounters(),
             notifier, _Notifier(self, Part.NOTES), SystemResolver(), FakeDocumentPrinter(), self.provider,
-            FakeRecordingFiles("sandbox"), sender=self.receivers if is_worker else None, listen=listen,
+            self.studio, self.gateway, sender=self.receivers if is_worker else None, listen=listen,
+            notes=NotePorts(self.studio, self.studio, self.studio, self.studio) if writes else None,
         )  # fmt: skip
         return build(ports, POLICY)
 
@@ -223,46 +230,61 @@ def run(
     database = SimulatedDatabase(url, loop)
     provider = SimulatedProvider(loop, fault_rate=plan.outside_faults)
     receivers = SimulatedReceivers(loop, fault_rate=plan.outside_faults)
+    gateway = SimulatedGateway(loop, plan.outside_faults)
+    studio, writes_notes = Studio(loop, provider, plan.outside_faults), loop.random.random() < 0.4
     cipher = AesGcmCipher((bytes(KEY_BYTES),), SeededEntropy(seed))
-    program = Program(loop, database, provider, receivers, plan, cipher)
-    customers: list[Customer] = []
+    program = Program(loop, database, provider, receivers, gateway, studio, plan, cipher, writes_notes)
+    gateway.some_server = program.some_server
+    crowd = Crowd(gateway, writes_notes, loop.random.random() < 0.25)
     try:
-        faults = loop.run_until_complete(_live(program, customers))
+        faults = loop.run_until_complete(_live(program, crowd))
     finally:
         database.close()
-    requests = sum(len(each.wanted) + len(each.cancels) for each in customers)
     return Result(
         faults,
         loop.trace.hexdigest()[:16],
         loop.steps,
         database.statements,
-        requests,
+        crowd.asked(),
         loop.time(),
         loop.lines or [],
         loop.faults.struck,
     )
 
 
-async def _live(program: Program, customers: list[Customer]) -> list[str]:
+async def _live(program: Program, crowd: Crowd) -> list[str]:
     loop, plan = program.loop, program.plan
-    program.start()
-    guests = Guests(loop, program.provider, program.some_server)
+    guests = Guests(loop, program.provider, program.studio, program.some_server)
     sizes = (plan.customers, *[1] * (plan.accounts - 1))
-    customers += await enrol(program.servers[0], guests, hosts=plan.hosts, customers=sizes)
+    program.start()
+    await enrol(program.servers[0], guests, crowd, hosts=plan.hosts, customers=sizes)
     program.database.cut, loop.fate = program.cut, program.decide
     loop.faults.is_active = True
     try:
         async with asyncio.timeout(ANSWERED_S):
-            await asyncio.gather(*(each.act(plan.requests) for each in customers))
+            await crowd.act(plan.requests)
     except TimeoutError:
         return [f"customers have no answers after {ANSWERED_S:.0f} s"]
     loop.faults.is_active = False
     loop.note("healed")
+
+    def judge_all() -> list[str]:
+        return judge(program.database, crowd, guests, program.receivers)
+
+    faults = await _settle(loop, judge_all)
+    if crowd.grows_old and not faults:
+        settle = partial(_settle, loop)
+        faults = await grow_old(program.database, crowd, settle, judge_all)
+    return faults
+
+
+async def _settle(loop: SimulatedLoop, find_faults: Callable[[], list[str]]) -> list[str]:
+    """Wait until a judge finds nothing, for a bounded time; return what it found to the last."""
     faults: list[str] = []
     quiet_by = loop.time() + HEALED_S
     while loop.time() < quiet_by:
         await asyncio.sleep(60.0)
-        faults = judge(program.database, customers, guests, program.receivers)
+        faults = find_faults()
         if not faults:
             break
     return faults

@@ -1,0 +1,50 @@
+"""What holds of notes: each ends, and is paid for by the length of what was recorded, or costs nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from math import ceil
+from typing import Any
+
+from tests.simulation.database import SimulatedDatabase
+from tests.simulation.studio import Studio
+
+CONCLUDED_AFTER = timedelta(hours=42)
+"""When no recording of a meeting is looked for any more."""
+_NOTES = """SELECT n.id, n.meeting_id, n.status, n.credits_charged, n.duration_s,
+    (SELECT count(*) FROM ledger_transfers t
+        WHERE t.account_id = n.account_id AND t.id = n.charge_id) AS charges,
+    (SELECT array_agg(kind) FROM events e
+        WHERE e.account_id = n.account_id AND e.subject_id = n.id) AS events
+    FROM notes n"""
+
+
+def judge_notes(database: SimulatedDatabase, meetings: dict[Any, Any], studio: Studio) -> Iterator[str]:
+    """Return what is wrong with the notes of these meetings, in sentences."""
+    noted: Counter[str] = Counter()
+    for row in database.control.execute(_NOTES).fetchall():
+        if str(row["meeting_id"]) not in meetings:
+            continue
+        name, is_completed = f"the note {row['id']}", row["status"] == "completed"
+        noted[str(row["meeting_id"])] += 1
+        files = studio.files_of(meetings[str(row["meeting_id"])]["provider_meeting_id"])
+        recorded_s = sum((each.ends_at - each.starts_at).total_seconds() for each in files)
+        if row["charges"] != is_completed or bool(row["credits_charged"]) != is_completed:
+            yield f"{name} is {row['status']} and was charged {row['credits_charged']}"
+        if is_completed and row["credits_charged"] != ceil(row["duration_s"] / 60):
+            yield f"{name} of {row['duration_s']} s costs {row['credits_charged']}"
+        if is_completed and not 0 < row["duration_s"] <= recorded_s + 1:
+            yield f"{name} is of {row['duration_s']} s, and {recorded_s} s were recorded"
+        if row["events"] != [f"note.{row['status']}"]:
+            yield f"{name} is {row['status']}, and its events are {row['events']}"
+    for meeting_id, row in meetings.items():
+        is_noted = row["auto_notulen"] and row["status"] == "ended"
+        has_files = bool(studio.files_of(row["provider_meeting_id"]))
+        is_concluded = studio.loop.now() > row["end_at"] + CONCLUDED_AFTER
+        given_back = row["recording_credits"] if is_concluded and not has_files else 0
+        if row["status"] == "ended" and row["given_back"] != given_back:
+            yield f"of the meeting {meeting_id}, {row['given_back']} were given back for its recording"
+        if noted[meeting_id] != bool(is_noted and (has_files or is_concluded)):
+            yield f"the meeting {meeting_id} is {row['status']} and has {noted[meeting_id]} notes"
