@@ -87,7 +87,8 @@ SELECT {ACCOUNT.select} FROM accounts a WHERE a.id IN (
     UNION ALL SELECT id FROM accounts WHERE id = %(id)s
     UNION ALL SELECT account_id FROM memberships WHERE user_id = %(id)s
     UNION ALL SELECT account_id FROM api_keys WHERE id = %(id)s
-    UNION ALL SELECT account_id FROM meetings WHERE id = %(id)s
+    UNION ALL SELECT account_id FROM meetings WHERE id = %(id)s AND status <> 'provisioning'
+    UNION ALL SELECT account_id FROM meetings WHERE id = %(id)s AND lease_until IS NOT NULL
     UNION ALL SELECT account_id FROM api_requests WHERE id = %(id)s
     UNION ALL SELECT account_id FROM payments WHERE id = %(id)s
     UNION ALL SELECT account_id FROM payments WHERE reference = %(text)s

@@ -9,11 +9,11 @@ WITH locked AS MATERIALIZED (
     SELECT a.version, {FUNDS.select} FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
 ), nearby AS MATERIALIZED (
     SELECT h.id, h.capacity FROM (
-        SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
+        SELECT h.id, h.capacity, h.use_rank, h.max_concurrent FROM hosts h
         WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
             AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
                     OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s
-        ORDER BY h.capacity, h.uses, h.id LIMIT {MOST_CHECKED_HOSTS}
+        ORDER BY h.capacity, h.use_rank, h.id LIMIT {MOST_CHECKED_HOSTS}
     ) AS h
     WHERE EXISTS (
         SELECT n FROM (SELECT generate_series(0, h.max_concurrent - 1) AS n) AS slots
@@ -22,12 +22,13 @@ WITH locked AS MATERIALIZED (
             WHERE (r.host_id, r.slot, lower(r.during)) < (h.id, n, %(end_at)s::timestamptz)
             ORDER BY r.host_id DESC, r.slot DESC, lower(r.during) DESC LIMIT 1), true)
         LIMIT 1)
-    ORDER BY h.capacity, h.uses, h.id LIMIT {MOST_FREE_HOSTS}
+    ORDER BY h.capacity, h.use_rank, h.id LIMIT {MOST_FREE_HOSTS}
 ), busy AS (
     SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
     WHERE NOT EXISTS (SELECT FROM nearby) AND upper(r.during) > %(start_at)s AND lower(r.during) < %(end_at)s
-        AND upper(r.during) < %(end_at)s::timestamptz + (SELECT max(upper(during) - lower(during))
-            FROM host_reservations)
+        AND upper(r.during) < %(end_at)s::timestamptz + GREATEST(interval '1 day', (
+            SELECT max(upper(during) - lower(during)) FROM host_reservations
+            WHERE upper(during) - lower(during) > interval '1 day'))
     GROUP BY r.host_id
 ), elsewhere AS MATERIALIZED (
     SELECT h.id, h.capacity, h.uses FROM hosts h LEFT JOIN busy b ON b.host_id = h.id
@@ -80,11 +81,11 @@ WITH locked AS MATERIALIZED (
     SELECT a.version, {FUNDS.select} FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
 ), nearby AS MATERIALIZED (
     SELECT h.id, h.capacity FROM (
-        SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
+        SELECT h.id, h.capacity, h.use_rank, h.max_concurrent FROM hosts h
         WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
             AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
                     OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s
-        ORDER BY h.capacity, h.uses, h.id LIMIT {MOST_CHECKED_HOSTS}
+        ORDER BY h.capacity, h.use_rank, h.id LIMIT {MOST_CHECKED_HOSTS}
     ) AS h
     WHERE EXISTS (
         SELECT n FROM (SELECT generate_series(0, h.max_concurrent - 1) AS n) AS slots
@@ -93,12 +94,13 @@ WITH locked AS MATERIALIZED (
             WHERE (r.host_id, r.slot, lower(r.during)) < (h.id, n, %(end_at)s::timestamptz)
             ORDER BY r.host_id DESC, r.slot DESC, lower(r.during) DESC LIMIT 1), true)
         LIMIT 1)
-    ORDER BY h.capacity, h.uses, h.id LIMIT {MOST_FREE_HOSTS}
+    ORDER BY h.capacity, h.use_rank, h.id LIMIT {MOST_FREE_HOSTS}
 ), busy AS (
     SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
     WHERE NOT EXISTS (SELECT FROM nearby) AND upper(r.during) > %(start_at)s AND lower(r.during) < %(end_at)s
-        AND upper(r.during) < %(end_at)s::timestamptz + (SELECT max(upper(during) - lower(during))
-            FROM host_reservations)
+        AND upper(r.during) < %(end_at)s::timestamptz + GREATEST(interval '1 day', (
+            SELECT max(upper(during) - lower(during)) FROM host_reservations
+            WHERE upper(during) - lower(during) > interval '1 day'))
     GROUP BY r.host_id
 ), elsewhere AS MATERIALIZED (
     SELECT h.id, h.capacity, h.uses FROM hosts h LEFT JOIN busy b ON b.host_id = h.id
@@ -198,11 +200,11 @@ WITH unchanged AS MATERIALIZED (
     FOR NO KEY UPDATE OF a SKIP LOCKED
 ), nearby AS MATERIALIZED (
     SELECT h.id, h.capacity FROM (
-        SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
+        SELECT h.id, h.capacity, h.use_rank, h.max_concurrent FROM hosts h
         WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
             AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
                     OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s
-        ORDER BY h.capacity, h.uses, h.id LIMIT {MOST_CHECKED_HOSTS}
+        ORDER BY h.capacity, h.use_rank, h.id LIMIT {MOST_CHECKED_HOSTS}
     ) AS h
     WHERE EXISTS (
         SELECT n FROM (SELECT generate_series(0, h.max_concurrent - 1) AS n) AS slots
@@ -211,12 +213,13 @@ WITH unchanged AS MATERIALIZED (
             WHERE (r.host_id, r.slot, lower(r.during)) < (h.id, n, %(end_at)s::timestamptz)
             ORDER BY r.host_id DESC, r.slot DESC, lower(r.during) DESC LIMIT 1), true)
         LIMIT 1)
-    ORDER BY h.capacity, h.uses, h.id LIMIT {MOST_FREE_HOSTS}
+    ORDER BY h.capacity, h.use_rank, h.id LIMIT {MOST_FREE_HOSTS}
 ), busy AS (
     SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
     WHERE NOT EXISTS (SELECT FROM nearby) AND upper(r.during) > %(start_at)s AND lower(r.during) < %(end_at)s
-        AND upper(r.during) < %(end_at)s::timestamptz + (SELECT max(upper(during) - lower(during))
-            FROM host_reservations)
+        AND upper(r.during) < %(end_at)s::timestamptz + GREATEST(interval '1 day', (
+            SELECT max(upper(during) - lower(during)) FROM host_reservations
+            WHERE upper(during) - lower(during) > interval '1 day'))
     GROUP BY r.host_id
 ), elsewhere AS MATERIALIZED (
     SELECT h.id, h.capacity, h.uses FROM hosts h LEFT JOIN busy b ON b.host_id = h.id

@@ -182,12 +182,24 @@ WHERE account_id = %(account_id)s AND id = %(meeting_id)s
 
 -- find_account_at_provider: The account of the meeting that a provider names, the latest that had the id; nothing
 -- is locked yet.
-SELECT account_id, id FROM meetings
-WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s ORDER BY id DESC LIMIT 1
+SELECT account_id, id FROM (
+    SELECT account_id, id FROM meetings
+    WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s
+        AND status IN ('scheduled', 'cancelling', 'started')
+    UNION ALL
+    SELECT account_id, id FROM meetings
+    WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s
+        AND status NOT IN ('scheduled', 'cancelling', 'started')
+) AS m ORDER BY id DESC LIMIT 1
 
--- find_recorded: Meetings of any account by their ids, at a provider or here.
+-- find_recorded: Meetings of any account by their ids, at a provider or here, each part by an index of its own: what
+-- is being made is under a lease.
 SELECT {MEETING.select} FROM meetings m
-WHERE (m.provider = %(provider)s AND m.provider_meeting_id = ANY(%(names)s)) OR m.id = ANY(%(ids)s)
+WHERE (m.provider = %(provider)s AND m.provider_meeting_id = ANY(%(names)s)
+        AND m.status IN ('scheduled', 'cancelling', 'started'))
+    OR (m.provider = %(provider)s AND m.provider_meeting_id = ANY(%(names)s)
+        AND m.status NOT IN ('scheduled', 'cancelling', 'started'))
+    OR (m.id = ANY(%(ids)s) AND m.status <> 'provisioning') OR (m.id = ANY(%(ids)s) AND m.lease_until IS NOT NULL)
 
 -- list_scheduled: A page of a provider's scheduled meetings, by the index of the open ones.
 SELECT {MEETING.select} FROM meetings m

@@ -13,11 +13,11 @@ WHERE m.account_id = %(account_id)s AND m.id = %(id)s
 -- a reservation at which that slot of a fitting host stays free for as long as it takes.
 WITH nearby AS MATERIALIZED (
     SELECT h.id, h.capacity FROM (
-        SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
+        SELECT h.id, h.capacity, h.use_rank, h.max_concurrent FROM hosts h
         WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
             AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
                     OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s
-        ORDER BY h.capacity, h.uses, h.id LIMIT {MOST_CHECKED_HOSTS}
+        ORDER BY h.capacity, h.use_rank, h.id LIMIT {MOST_CHECKED_HOSTS}
     ) AS h
     WHERE EXISTS (
         SELECT n FROM (SELECT generate_series(0, h.max_concurrent - 1) AS n) AS slots
@@ -26,12 +26,13 @@ WITH nearby AS MATERIALIZED (
             WHERE (r.host_id, r.slot, lower(r.during)) < (h.id, n, %(end_at)s::timestamptz)
             ORDER BY r.host_id DESC, r.slot DESC, lower(r.during) DESC LIMIT 1), true)
         LIMIT 1)
-    ORDER BY h.capacity, h.uses, h.id LIMIT {MOST_FREE_HOSTS}
+    ORDER BY h.capacity, h.use_rank, h.id LIMIT {MOST_FREE_HOSTS}
 ), busy AS (
     SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
     WHERE NOT EXISTS (SELECT FROM nearby) AND upper(r.during) > %(start_at)s AND lower(r.during) < %(end_at)s
-        AND upper(r.during) < %(end_at)s::timestamptz + (SELECT max(upper(during) - lower(during))
-            FROM host_reservations)
+        AND upper(r.during) < %(end_at)s::timestamptz + GREATEST(interval '1 day', (
+            SELECT max(upper(during) - lower(during)) FROM host_reservations
+            WHERE upper(during) - lower(during) > interval '1 day'))
     GROUP BY r.host_id
 ), elsewhere AS MATERIALIZED (
     SELECT h.id, h.capacity, h.uses FROM hosts h LEFT JOIN busy b ON b.host_id = h.id
@@ -73,8 +74,13 @@ FROM hosts h CROSS JOIN LATERAL (SELECT GREATEST(h.unavailable_until, %(now)s::t
 WHERE h.is_active AND h.capacity >= %(seats)s
 
 -- find_at_provider: The meeting that a provider names, the latest that had the id.
-SELECT {MEETING.select} FROM meetings m
-WHERE m.provider = %(provider)s AND m.provider_meeting_id = %(provider_meeting_id)s ORDER BY m.id DESC LIMIT 1
+SELECT {MEETING.select} FROM (
+    SELECT * FROM meetings WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s
+        AND status IN ('scheduled', 'cancelling', 'started')
+    UNION ALL
+    SELECT * FROM meetings WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s
+        AND status NOT IN ('scheduled', 'cancelling', 'started')
+) AS m ORDER BY m.id DESC LIMIT 1
 
 -- is_in_progress: Return whether a process works on a meeting now. Polled by duplicate requests: it locks nothing.
 SELECT 1 FROM meetings WHERE account_id = %(account_id)s AND id = %(id)s AND lease_until > clock_timestamp()
@@ -92,6 +98,7 @@ WITH newest AS MATERIALIZED (
 ), found AS MATERIALIZED (
     SELECT m.account_id, m.id, m.status, m.start_at, m.end_at FROM meetings m
     WHERE (SELECT count(*) FROM newest) < %(limit)s
+        AND m.status NOT IN ('provisioning', 'abandoned')
         AND title_words(m.account_id, m.title) @@ %(words)s::tsquery LIMIT {MOST_SORTED} + 1
 ), page AS (
     SELECT id FROM newest WHERE (SELECT count(*) FROM newest) >= %(limit)s

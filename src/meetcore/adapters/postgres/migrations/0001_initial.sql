@@ -444,7 +444,8 @@ CREATE TABLE cap_usage (
 
 -- `creations` were made for a host on `creations_on`, a day in UTC. Its key is sealed; while `key_due_at` is
 -- set the key is an earlier meeting's and must be replaced, by the holder of `key_token` until then. The provider is the one
--- of the deployment, so that `provider_user_id` is unique by itself.
+-- of the deployment, so that `provider_user_id` is unique by itself. The index has no column that a creation changes, but for
+-- one in sixteen.
 CREATE TABLE hosts (
     id                 uuid PRIMARY KEY,
     provider_user_id   text NOT NULL UNIQUE,  -- no foreign key: outside
@@ -458,9 +459,10 @@ CREATE TABLE hosts (
     unavailable_until  timestamptz,
     host_key           bytea,
     key_token          uuid,
-    key_due_at         timestamptz DEFAULT clock_timestamp()
-);
-CREATE INDEX hosts_best_fit ON hosts (capacity, uses, id) WHERE is_active;
+    key_due_at         timestamptz DEFAULT clock_timestamp(),
+    use_rank           bigint NOT NULL GENERATED ALWAYS AS (uses / 16) STORED
+) WITH (fillfactor = 50);
+CREATE INDEX hosts_best_fit ON hosts (capacity, use_rank, id) WHERE is_active;
 CREATE INDEX hosts_key_due ON hosts (key_due_at) WHERE key_due_at IS NOT NULL AND is_active AND max_concurrent = 1;
 
 -- How many meetings were made for an account on a day (UTC) on a host, where the provider limits them.
@@ -516,13 +518,14 @@ CREATE TABLE meetings (
 -- A provider may give an id again when what had it is long over.
 CREATE UNIQUE INDEX meetings_open_at_provider ON meetings (provider, provider_meeting_id)
     WHERE status IN ('scheduled', 'cancelling', 'started');
-CREATE INDEX meetings_at_provider ON meetings (provider, provider_meeting_id) WHERE provider_meeting_id IS NOT NULL;
+CREATE INDEX meetings_closed_at_provider ON meetings (provider, provider_meeting_id)
+    WHERE status NOT IN ('scheduled', 'cancelling', 'started') AND provider_meeting_id IS NOT NULL;
 CREATE INDEX meetings_in_progress ON meetings (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX meetings_due ON meetings (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX meetings_open ON meetings (account_id, id) WHERE status IN ('scheduled', 'cancelling', 'started');
 CREATE INDEX meetings_cancelled ON meetings (account_id, id) WHERE status = 'cancelled';
-CREATE INDEX meetings_by_id ON meetings (id);
-CREATE INDEX meetings_in_time ON meetings (account_id, status, start_at);
+CREATE INDEX meetings_by_id ON meetings (id) WHERE status <> 'provisioning';
+CREATE INDEX meetings_in_time ON meetings (account_id, status, start_at) WHERE status NOT IN ('provisioning', 'abandoned');
 -- The words of a meeting's title, each behind the end of its account's id: those of one account stand together in the index,
 -- and a beginning of a word is a range in it. No extension is needed. The cost keeps the planner from working the words out
 -- for a whole table; a short pending list keeps both a write that merges it and a search that reads it short.
@@ -533,7 +536,8 @@ BEGIN
         regexp_replace(lower(title), '[[:alnum:]]+', substr(account_id::text, 25) || '\&', 'g'),
         '[^[:alnum:]]+'), ''));
 END $$;
-CREATE INDEX meetings_by_title ON meetings USING gin (title_words(account_id, title)) WITH (gin_pending_list_limit = 256);
+CREATE INDEX meetings_by_title ON meetings USING gin (title_words(account_id, title)) WITH (gin_pending_list_limit = 256)
+    WHERE status NOT IN ('provisioning', 'abandoned');
 
 -- What was held at the provider under a meeting's number, as far as it was reported.
 CREATE TABLE meeting_sessions (
@@ -574,7 +578,8 @@ CREATE TABLE host_reservations (
 );
 CREATE INDEX host_reservations_ends ON host_reservations (upper(during));
 CREATE INDEX host_reservations_starts ON host_reservations (host_id, slot, lower(during));
-CREATE INDEX host_reservations_lengths ON host_reservations ((upper(during) - lower(during)));
+CREATE INDEX host_reservations_lengths ON host_reservations ((upper(during) - lower(during)))
+    WHERE upper(during) - lower(during) > interval '1 day';
 
 -- Destination hosts of webhooks. A claim locks the hosts that it takes deliveries for, so that posts to one host are
 -- bounded over all workers; `claimed_at` has an instant for each delivery that was taken in the last second. A row goes with

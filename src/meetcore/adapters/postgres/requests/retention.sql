@@ -65,7 +65,7 @@ SELECT (SELECT count(*) FROM gone) AS removed, (SELECT count(*) FROM walked) AS 
 -- recording, and keeps the ids that customers could see.
 WITH walked AS MATERIALIZED (
     SELECT m.account_id, m.id FROM meetings m
-    WHERE m.id > %(after)s AND m.id < %(before)s ORDER BY m.id LIMIT %(portion)s
+    WHERE m.id > %(after)s AND m.id < %(before)s AND m.status <> 'provisioning' ORDER BY m.id LIMIT %(portion)s
 ), past AS MATERIALIZED (
     SELECT m.account_id, m.id FROM walked JOIN meetings m ON m.account_id = walked.account_id AND m.id = walked.id
     WHERE m.status = ANY(%(removable)s::text[]) AND m.end_at < %(ended_before)s
