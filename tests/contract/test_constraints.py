@@ -48,7 +48,7 @@ ENUMS: dict[str, type[StrEnum]] = {
     "events.kind": EventKind,
     "ledger_day_totals.kind": TransferKind,
     "ledger_entries.book": Book,
-    "ledger_holds.kind": TransferKind,
+    "note_holds.kind": TransferKind,
     "ledger_transfers.destination": Book,
     "ledger_transfers.kind": TransferKind,
     "ledger_transfers.source": Book,
@@ -92,7 +92,7 @@ _FREE_TEXT = """
 idempotency_keys.key invitations.email operator_sessions.client_address operator_sessions.user_agent
 operators.email identities.issuer identities.subject passkeys.name sign_ups.email sign_ups.full_name
 sessions.client_address sessions.user_agent users.email users.full_name
-ledger_holds.operation ledger_holds.reference_id ledger_holds.reference_type
+note_holds.operation note_holds.reference_id note_holds.reference_type
 ledger_transfers.operation ledger_transfers.reference_id ledger_transfers.reference_type
 credit_proposals.decider credit_proposals.proposer credit_proposals.reason credit_proposals.reference
 mails.counted_as mails.last_error mails.recipient operator_tokens.last_four operator_tokens.name

@@ -65,7 +65,7 @@ SELECT id, gen_random_uuid(), 'x', 'topup', 1, 'topups', 'customer', 'topup', 'x
 INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash)
 SELECT account_id, 1000, 'customer', id, 1, 1, now(), sha256('x') FROM ledger_transfers
 WHERE operation = 'x';
-INSERT INTO ledger_holds
+INSERT INTO note_holds
     (account_id, id, operation, kind, amount, reference_type, reference_id, api_key_id, cap_day)
 SELECT id, gen_random_uuid(), 'x', 'meeting_charge', 1, 'meeting', 'x', id, current_date FROM {_UNKNOWN_IDS};
 INSERT INTO cap_usage (account_id, api_key_id, day, spent, held)

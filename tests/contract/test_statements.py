@@ -99,7 +99,7 @@ SELECT a, 1, 'customer', b, 1, 1, at, sha256('x') FROM many;
 INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, at)
 SELECT a, 1, 'topups', b, -1, at FROM many;
 INSERT INTO ledger_day_totals SELECT a, date '2026-01-01' + n %% 3650, 'topup', 1, 1 FROM many;
-INSERT INTO ledger_holds
+INSERT INTO note_holds
     (account_id, id, operation, kind, amount, reference_type, reference_id, api_key_id, cap_day)
 SELECT a, b, 'x', 'meeting_charge', 1, 'meeting', 'x', c, current_date FROM many;
 INSERT INTO cap_usage SELECT a, b, current_date, 0, 0 FROM many;
@@ -285,7 +285,7 @@ def test_no_growing_table_is_read_from_end_to_end(filled: psycopg.Connection, st
 
 SHARED = {
     "bound", "busy", "claim", "closed", "delivery", "done", "elsewhere", "entry", "event",
-    "funds", "hold", "locked", "nearby", "open_hosts", "prolonged", "reactivated", "taken", "transfer",
+    "funds", "locked", "nearby", "open_hosts", "prolonged", "reactivated", "taken", "transfer",
     "usage", "usage_with_hold",
 }  # fmt: skip
 """Common table expressions that are written out in several statements."""

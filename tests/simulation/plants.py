@@ -100,19 +100,19 @@ PLANTS: Final[Mapping[str, Callable[[], None]]] = {
     "hold kept at the charge": _without(
         create,
         "save_scheduled",
-        "DELETE FROM ledger_holds\n    WHERE",
-        "DELETE FROM ledger_holds\n    WHERE false AND",
+        "charge_id = %(transfer_id)s, hold_id = NULL",
+        "charge_id = %(transfer_id)s",
     ),
     "hold kept at giving up": _without(
         create,
         "save_abandoned",
-        "DELETE FROM ledger_holds\n    WHERE",
-        "DELETE FROM ledger_holds\n    WHERE false AND",
+        "status = %(meeting_status)s, hold_id = NULL,",
+        "status = %(meeting_status)s,",
     ),
     "answer not stored": _without(
         create,
         "save_scheduled",
-        "SET is_done = true, answer = %(answer)s, lease_until = NULL",
+        "SET is_done = true, lease_until = NULL",
         "SET lease_until = NULL",
     ),
     "orphan not looked for": _without(

@@ -78,9 +78,11 @@ class MeetingRepository(Protocol):
 
     async def save_scheduled(
         self, view: views.LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
-        events: Sequence[Event], encoded_outcome: bytes | None,
+        events: Sequence[Event],
     ) -> int | None:  # fmt: skip
         """Write the meeting as made, its hold as the charge, the idempotency key as done, and the events.
+
+        The key has no outcome of its own: the meeting is.
 
         Returns the due deliveries; `None`, and nothing was written, when account or lease are no longer as in
         the view. Raises `NumberTaken`.

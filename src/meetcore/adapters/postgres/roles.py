@@ -53,10 +53,11 @@ VERSIONS: Final = "schema_migrations"
 _NEEDED = """
 SELECT c.oid, c.relname AS name, n.nspname AS schema,
     CASE WHEN starts_with(c.relname, %(versions)s) THEN '{SELECT}'::text[]
+         WHEN c.relkind = 'v' THEN '{SELECT}'
          WHEN c.relname = ANY(%(append_only)s) THEN '{SELECT,INSERT}'
          ELSE '{SELECT,INSERT,UPDATE,DELETE}' END AS needed
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p')
+WHERE c.relkind IN ('r', 'p', 'v')
     AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%(versions)s))
     AND NOT c.relispartition
     AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')

@@ -47,6 +47,7 @@ from meetcore.usecases.meetings.creation import (
     creation_query,
     draft_meeting,
     order_of,
+    replayed,
 )
 from meetcore.usecases.meetings.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.members.audit import record_by_hand
@@ -258,6 +259,7 @@ class CreateMeeting:
         else:
             async with self.store.begin() as tx:
                 step = await decide_once(tx, account_id, request, refusing(refusal))
+                step = await replayed(tx, account_id, step)
         if isinstance(step, errors.DomainError):
             raise step
         return step

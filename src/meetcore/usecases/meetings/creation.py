@@ -7,7 +7,7 @@ without it they change nothing. No step calls the provider.
 """
 
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 from uuid import UUID
 
 from attrs import Factory, evolve, field, frozen
@@ -40,6 +40,7 @@ from meetcore.domain.money.ledger import Funds, Reference, TransferKind
 from meetcore.domain.money.views import AccountState
 from meetcore.domain.records import meetings as records
 from meetcore.domain.records.meetings import meeting_record
+from meetcore.domain.requests.idempotency import Verdict
 from meetcore.ports import meetings, observability, queries
 from meetcore.ports.runtime import Lease
 from meetcore.ports.store import CommitLost, Store, Transaction
@@ -49,10 +50,11 @@ from meetcore.usecases.requests.idempotency import (
     KeyLookup,
     Outcome,
     decide_once,
-    encode_outcome,
 )
 from meetcore.usecases.runtime import Runtime, repeated_when_lost
 from meetcore.usecases.webhooks.events import events_of
+
+T = TypeVar("T")
 
 NO_HOST_RETRY_AFTER_S: Final = 60
 
@@ -144,7 +146,19 @@ async def claim(
             return None
         return await tx.meetings.save_provisioning(provisioning(creation, view))
 
-    return await decide_once(tx, query.account_id, creation.request, decide, view.idempotency)
+    step = await decide_once(tx, query.account_id, creation.request, decide, view.idempotency)
+    return await replayed(tx, query.account_id, step)
+
+
+async def replayed(tx: Transaction, account_id: UUID, step: T) -> T | Outcome:
+    """Return the outcome of a creation that is done, made of its meeting; any other step as it is."""
+    if not isinstance(step, KeyLookup) or step.verdict is not Verdict.REPLAY:
+        return step
+    assert step.subject_id is not None
+    view = await tx.meetings.load_locked(account_id, step.subject_id, None)
+    if view is None:
+        raise errors.Gone("This meeting was removed: it is past its retention.")
+    return Outcome(created_record(view.meeting), is_replay=True)
 
 
 async def claim_unlocked(
@@ -237,7 +251,7 @@ def created_record(meeting: Meeting) -> records.Meeting:
 async def settle(
     tx: Transaction, runtime: Runtime, view: LeaseView, made: Provisioned, at: datetime
 ) -> Outcome | None:
-    """Turn the hold into the charge, show the meeting, store the outcome under its key.
+    """Turn the hold into the charge, show the meeting, mark its key as done.
 
     `None` when the lease is lost or the account has changed since the view.
     """
@@ -267,7 +281,6 @@ async def _settle(
     due = await tx.meetings.save_scheduled(
         view, meeting, posting.funds, settled.usage, posting.entry,
         events_of(runtime, at, fact, posting),
-        None if view.claim is None else encode_outcome(outcome),
     )  # fmt: skip
     if due is None:
         return None

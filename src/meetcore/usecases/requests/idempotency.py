@@ -4,7 +4,8 @@ Every mutating operation follows one protocol, in the transaction that decides:
 
 1. `check_key` compares the request with the record of its key: claim, wait, take over, replay or reject.
 2. The work decides. A record or a final refusal is the outcome, and is stored under the key as data
-   (`store_outcome`); of a temporary refusal only the binding of the key is stored (`store_refusal`).
+   (`store_outcome`); of a temporary refusal only the binding of the key is stored (`store_refusal`). A
+   created meeting is its own outcome: nothing that `POST /meetings` returned of it changes in its row.
 3. A repeated request gets the stored outcome, whatever has changed since.
 
 `run_once` is the protocol for work of one transaction. Work that calls the provider between two transactions
@@ -100,11 +101,9 @@ class KeyLookup:
 
     @property
     def replay(self) -> Outcome | None:
-        """The stored outcome, if there is one."""
-        if self.verdict is not Verdict.REPLAY:
+        """The stored outcome, if there is one; that of a meeting's creation is made of the meeting."""
+        if self.verdict is not Verdict.REPLAY or self.record is None or self.record.encoded_outcome is None:
             return None
-        assert self.record is not None
-        assert self.record.encoded_outcome is not None
         return evolve(decode_outcome(self.record.encoded_outcome), is_replay=True)
 
     @property

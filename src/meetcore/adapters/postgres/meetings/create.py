@@ -107,12 +107,12 @@ class MeetingCreation(repository.Repository):
         made, claim, lease = provisioning.meeting, provisioning.claim, provisioning.lease
         return (
             MEETING.parameters(made, self._cipher)
-            | HOLD.parameters(provisioning.hold)
             | FUNDS.parameters(provisioning.funds)
             | USAGE.parameters(provisioning.usage)
             | {
                 "start_at": made.start_at,
                 "end_at": made.end_at,
+                "hold_id": provisioning.hold.id,
                 "key": None if claim is None else claim.key,
                 "fingerprint": None if claim is None else claim.fingerprint,
                 "today": made.created_at.astimezone(UTC).date(),
@@ -143,10 +143,10 @@ class MeetingCreation(repository.Repository):
 
     async def save_scheduled(
         self, view: views.LeaseView, meeting: meetings.Meeting, funds: Funds, usage: CapUsage, entry: Entry,
-        events: Sequence[Event], encoded_outcome: bytes | None,
+        events: Sequence[Event],
     ) -> int | None:  # fmt: skip
         parameters = (
-            scheduled_parameters(view, meeting, encoded_outcome, self._cipher)
+            scheduled_parameters(view, meeting, self._cipher)
             | FUNDS.parameters(funds)
             | USAGE.parameters(usage)
             | entry_parameters(entry)

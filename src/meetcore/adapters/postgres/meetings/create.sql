@@ -1,10 +1,11 @@
 -- load_creation: Read everything that the decision on a new meeting needs, under the account's lock: its funds, the
 -- key's cap and its usage, what the operation charged before, the idempotency key, and the best fitting free host
 -- (`domain.meetings.hosts.choose_host`), locked until the transaction ends. The join on `locked` makes sure that
--- the account is locked before the host. `is_contended`: a host is free, but locked by another transaction. A
--- larger host is not taken while the smaller ones are only locked: one may be released, and a large meeting would
--- find none. `creations_left` is what the hosts with the seats have left of the day
--- (`domain.meetings.hosts.Host.creations_left`), `creations_used` what of it was the account's.
+-- the account is locked before the host; IS NOT FALSE keeps the planner from the index of all active hosts.
+-- `is_contended`: a host is free, but locked by another transaction. A larger host is not taken while the smaller ones
+-- are only locked: one may be released, and a large meeting would find none. `creations_left` is what the hosts with
+-- the seats have left of the day (`domain.meetings.hosts.Host.creations_left`), `creations_used` what of it was the
+-- account's.
 WITH locked AS MATERIALIZED (
     SELECT a.version, {FUNDS.select} FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
 ), nearby AS MATERIALIZED (
@@ -46,10 +47,12 @@ WITH locked AS MATERIALIZED (
 ), free AS MATERIALIZED (
     SELECT best.* FROM locked CROSS JOIN LATERAL (
         SELECT {HOST.select} FROM hosts h
-        WHERE %(needs_host)s AND h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+        WHERE %(needs_host)s AND h.is_active IS NOT FALSE
+            AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
             AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
                     OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s
-            AND h.id IN (SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts))
+            AND h.id = ANY (ARRAY(
+                SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts)))
         ORDER BY h.capacity, h.uses, h.id LIMIT 1
         FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
 )
@@ -118,10 +121,11 @@ WITH locked AS MATERIALIZED (
 )
 SELECT waited.id FROM locked CROSS JOIN LATERAL (
     SELECT h.id FROM hosts h
-    WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+    WHERE h.is_active IS NOT FALSE AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
         AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s OR h.creations < %(per_day)s)
         AND h.capacity >= %(seats)s
-        AND h.id IN (SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts))
+        AND h.id = ANY (ARRAY(
+            SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts)))
     ORDER BY h.capacity, h.uses, h.id LIMIT 1
     FOR NO KEY UPDATE OF h) AS waited
 
@@ -160,8 +164,6 @@ WITH reserved AS (
     SELECT account_id, %(meeting_id)s, clock_timestamp() + %(lease_s)s * interval '1 second',
         clock_timestamp() + (%(lease_s)s + %(orphan_window_s)s::float8) * interval '1 second'
     FROM guard WHERE %(orphan_window_s)s::float8 IS NOT NULL
-), hold AS (
-    INSERT INTO ledger_holds (account_id, {HOLD.names}) SELECT account_id, {HOLD.values} FROM guard
 ), usage_with_hold AS (
     INSERT INTO cap_usage (account_id, {USAGE.names}) SELECT account_id, {USAGE.values} FROM guard
     ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
@@ -237,10 +239,12 @@ WITH unchanged AS MATERIALIZED (
 ), free AS MATERIALIZED (
     SELECT best.* FROM unchanged CROSS JOIN LATERAL (
         SELECT h.id, h.provider_user_id, h.max_concurrent FROM hosts h
-        WHERE %(needs_host)s AND h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+        WHERE %(needs_host)s AND h.is_active IS NOT FALSE
+            AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
             AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
                     OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s
-            AND h.id IN (SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts))
+            AND h.id = ANY (ARRAY(
+                SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts)))
         ORDER BY h.capacity, h.uses, h.id LIMIT 1
         FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
 ), reserved AS (
@@ -272,8 +276,6 @@ WITH unchanged AS MATERIALIZED (
     SELECT account_id, %(meeting_id)s, clock_timestamp() + %(lease_s)s * interval '1 second',
         clock_timestamp() + (%(lease_s)s + %(orphan_window_s)s::float8) * interval '1 second'
     FROM guard WHERE %(orphan_window_s)s::float8 IS NOT NULL
-), hold AS (
-    INSERT INTO ledger_holds (account_id, {HOLD.names}) SELECT account_id, {HOLD.values} FROM guard
 ), usage_with_hold AS (
     INSERT INTO cap_usage (account_id, {USAGE.names}) SELECT account_id, {USAGE.values} FROM guard
     ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
@@ -290,7 +292,8 @@ WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
 RETURNING version, (SELECT host_id FROM guard) AS host_id, (SELECT provider_user_id FROM free) AS provider_user_id
 
 -- load_leased: The meeting in progress with its money, under the account's lock, for the holder of the lease only.
--- The meeting's row is locked too, because an expired lease is taken over without the account's lock.
+-- The meeting's row is locked too, because an expired lease is taken over without the account's lock. Its hold is as
+-- `ledger_holds` has it.
 WITH locked AS MATERIALIZED (
     SELECT a.version, {FUNDS.select} FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
 )
@@ -301,7 +304,11 @@ FROM locked
 JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s
     AND COALESCE(m.lease_token, '00000000-0000-0000-0000-000000000000') = %(token)s::uuid
 LEFT JOIN hosts h ON h.id = m.host_id
-LEFT JOIN ledger_holds hold ON hold.account_id = locked.account_id AND hold.id = m.hold_id
+LEFT JOIN LATERAL (
+    SELECT m.hold_id AS id, COALESCE('meeting:key:' || m.idempotency_key, 'meeting:' || m.id) AS operation,
+        'meeting_charge' AS kind, m.credits AS amount, 'meeting' AS reference_type, m.id::text AS reference_id,
+        m.api_key_id, ((m.created_at AT TIME ZONE 'UTC') + interval '7 hours')::date AS cap_day
+    WHERE m.hold_id IS NOT NULL) AS hold ON true
 LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.id = m.charge_id
 LEFT JOIN api_keys k ON k.id = COALESCE(hold.api_key_id, t.api_key_id)
 LEFT JOIN cap_usage u ON u.account_id = locked.account_id
@@ -310,7 +317,7 @@ LEFT JOIN cap_usage u ON u.account_id = locked.account_id
 LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = m.idempotency_key
 FOR NO KEY UPDATE OF m
 
--- save_scheduled: The hold becomes the charge, the meeting gets its link, the key its answer, the events go out;
+-- save_scheduled: The hold becomes the charge, the meeting, which is the key's answer, gets its link, the events go out;
 -- all of it or nothing, if the account is unchanged since the decision and the lease is still held.
 WITH guard AS MATERIALIZED (
     SELECT a.id AS account_id
@@ -348,9 +355,6 @@ WITH guard AS MATERIALIZED (
     FROM event e CROSS JOIN LATERAL (SELECT id, state FROM webhook_endpoints
         WHERE account_id = %(account_id)s AND e.kind = ANY (event_types) OFFSET 0) AS w
     RETURNING account_id, status
-), closed AS (
-    DELETE FROM ledger_holds
-    WHERE account_id = %(account_id)s AND id = %(hold_id)s AND EXISTS (SELECT FROM guard)
 ), usage AS (
     UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
     WHERE account_id = %(account_id)s AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
@@ -362,7 +366,7 @@ WITH guard AS MATERIALIZED (
         due_at = end_at
     WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND EXISTS (SELECT FROM guard)
 ), answered AS (
-    UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
+    UPDATE idempotency_keys SET is_done = true, lease_until = NULL
     WHERE account_id = %(account_id)s AND key = %(key)s::text AND EXISTS (SELECT FROM guard)
 )
 SELECT (SELECT count(*) FROM delivery WHERE status = 'pending') AS due FROM guard
@@ -373,9 +377,6 @@ SELECT (SELECT count(*) FROM delivery WHERE status = 'pending') AS due FROM guar
 WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), funds AS (
     UPDATE accounts SET ({FUNDS_AFTER.names}) = ({FUNDS_AFTER_PARAMETERS.values}), version = version + 1
     WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
-), closed AS (
-    DELETE FROM ledger_holds
-    WHERE account_id = %(account_id)s AND id = %(hold_id)s AND EXISTS (SELECT FROM guard)
 ), usage AS (
     UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
     WHERE account_id = %(account_id)s AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s

@@ -54,12 +54,12 @@ def ending_parameters(
     view: views.LeaseView, meeting: Meeting, encoded_outcome: bytes | None, cipher: Cipher
 ) -> dict[str, Any]:
     """Return the parameters that every end of work under a lease has."""
-    return MEETING.parameters(meeting, cipher) | _work_parameters(view, encoded_outcome, cipher)
+    key = None if view.claim is None else view.claim.key
+    sealed = sealed_outcome(cipher, view.meeting.account_id, key, encoded_outcome)
+    return MEETING.parameters(meeting, cipher) | _work_parameters(view) | {"answer": sealed}
 
 
-def scheduled_parameters(
-    view: views.LeaseView, meeting: Meeting, encoded_outcome: bytes | None, cipher: Cipher
-) -> dict[str, Any]:
+def scheduled_parameters(view: views.LeaseView, meeting: Meeting, cipher: Cipher) -> dict[str, Any]:
     """Return the parameters of a meeting that was made: of its columns those that the provider's answer changes."""
     account_id, id_ = meeting.account_id, meeting.id
     return {
@@ -69,14 +69,12 @@ def scheduled_parameters(
         "meeting_provider_meeting_id": meeting.provider_meeting_id,
         "meeting_join_url": seal_text(cipher, meeting.join_url, join_url_context(account_id, id_)),
         "meeting_password": seal_text(cipher, meeting.password, password_context(account_id, id_)),
-    } | _work_parameters(view, encoded_outcome, cipher)
+    } | _work_parameters(view)
 
 
-def _work_parameters(view: views.LeaseView, encoded_outcome: bytes | None, cipher: Cipher) -> dict[str, Any]:
-    key = None if view.claim is None else view.claim.key
+def _work_parameters(view: views.LeaseView) -> dict[str, Any]:
     return {
-        "key": key,
-        "answer": sealed_outcome(cipher, view.meeting.account_id, key, encoded_outcome),
+        "key": None if view.claim is None else view.claim.key,
         "hold_id": None if view.hold is None else view.hold.id,
     }
 

@@ -354,13 +354,13 @@ CREATE TABLE ledger_entries (
     at             timestamptz NOT NULL,
     hash           bytea,
     chain_key      bytea,
-    PRIMARY KEY (account_id, number, book),
+    PRIMARY KEY (account_id, book, number),
     CHECK ((book = 'customer') = (balance_after IS NOT NULL AND hash IS NOT NULL)),
     CONSTRAINT ledger_entries_chain_key CHECK (chain_key IS NULL OR length(chain_key) = 4 AND book = 'customer')
 );
--- The system's leg tells the kind of an entry: by its book, and a refund from a charge by its sign.
-CREATE INDEX ledger_entries_by_kind ON ledger_entries (account_id, book, (book = 'meetings' AND amount < 0 OR book = 'topups' AND amount > 0), number)
-    WHERE book <> 'customer';
+-- The system's leg tells the kind of an entry: by its book, and a refund, of which there are few, by its sign.
+CREATE INDEX ledger_entries_of_refunds ON ledger_entries (account_id, book, number)
+    WHERE book = 'meetings' AND amount < 0 OR book = 'topups' AND amount > 0;
 -- The entry of a transfer is found without reading the account's history, and there is one.
 CREATE UNIQUE INDEX ledger_entries_by_transfer ON ledger_entries (account_id, transfer_id) WHERE book = 'customer';
 
@@ -418,8 +418,8 @@ CREATE TABLE ledger_verification (
 );
 INSERT INTO ledger_verification DEFAULT VALUES;
 
--- Open holds only: a hold's row goes when it is settled or released.
-CREATE TABLE ledger_holds (
+-- Open holds for notes: a hold's row goes when it is settled or released. That of a meeting is a part of its row.
+CREATE TABLE note_holds (
     account_id      uuid NOT NULL REFERENCES accounts,
     id              uuid NOT NULL,
     operation       text NOT NULL,
@@ -513,8 +513,16 @@ CREATE TABLE meetings (
     recording_checks     integer NOT NULL DEFAULT 0 CHECK (recording_checks >= 0),
     cleared_at           timestamptz,
     PRIMARY KEY (account_id, id),
-    CHECK ((lease_token IS NULL) = (lease_until IS NULL))
+    CHECK ((lease_token IS NULL) = (lease_until IS NULL)),
+    CONSTRAINT meetings_held_while_made CHECK (hold_id IS NULL OR status = 'provisioning' AND lease_until IS NOT NULL)
 ) WITH (fillfactor = 70);
+-- All open holds. Those of meetings are found by the index of what is in progress.
+CREATE VIEW ledger_holds AS
+SELECT account_id, id, operation, kind, amount, reference_type, reference_id, api_key_id, cap_day FROM note_holds
+UNION ALL
+SELECT account_id, hold_id, COALESCE('meeting:key:' || idempotency_key, 'meeting:' || id), 'meeting_charge', credits, 'meeting',
+    id::text, api_key_id, ((created_at AT TIME ZONE 'UTC') + interval '7 hours')::date
+FROM meetings WHERE hold_id IS NOT NULL AND lease_until IS NOT NULL;
 -- A provider may give an id again when what had it is long over.
 CREATE UNIQUE INDEX meetings_open_at_provider ON meetings (provider, provider_meeting_id)
     WHERE status IN ('scheduled', 'cancelling', 'started');
@@ -660,7 +668,7 @@ CREATE TABLE events (
 ) PARTITION BY RANGE (id);
 CREATE TABLE events_first PARTITION OF events FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
 CREATE INDEX events_of_kind ON events (account_id, kind, id);
-CREATE INDEX events_age ON events (created_at);
+CREATE INDEX events_age ON events USING brin (created_at) WITH (autosummarize = on);
 CREATE INDEX events_of_subject ON events (account_id, subject_id) WHERE subject_id IS NOT NULL;
 
 CREATE TABLE deliveries (
@@ -747,7 +755,7 @@ CREATE TABLE api_requests (
 );
 CREATE INDEX api_requests_of_account ON api_requests (account_id, id);
 CREATE INDEX api_requests_of_key ON api_requests (account_id, api_key_id, id);
-CREATE INDEX api_requests_by_class ON api_requests (account_id, (status / 100), id);
+CREATE INDEX api_requests_refused ON api_requests (account_id, (status / 100), id) WHERE status >= 400;
 CREATE INDEX api_requests_of_path ON api_requests (account_id, path, id);
 CREATE INDEX api_requests_of_code ON api_requests (account_id, code, id) WHERE code IS NOT NULL;
 

@@ -2,9 +2,10 @@
 SELECT count(*) AS entries FROM ledger_entries WHERE book = 'customer'
 
 -- list_accounts_of_span: The next accounts by id, each with the sum of its open holds.
-SELECT {FUNDS.select},
-    COALESCE((SELECT sum(h.amount) FROM ledger_holds h WHERE h.account_id = a.id), 0)::bigint AS open_holds
-FROM accounts a WHERE a.id > %(after)s ORDER BY a.id LIMIT %(limit)s
+SELECT {FUNDS.select}, COALESCE(h.amount, 0)::bigint AS open_holds
+FROM (SELECT * FROM accounts a WHERE a.id > %(after)s ORDER BY a.id LIMIT %(limit)s) AS a
+LEFT JOIN (SELECT account_id, sum(amount) AS amount FROM ledger_holds GROUP BY account_id) AS h ON h.account_id = a.id
+ORDER BY a.id
 
 -- set_sequential: Entries in the order of their index, each with its transfer looked up: whatever else the planner
 -- would rather do sorts the whole ledger first. The texts of instants and days are those of the settings, and

@@ -69,8 +69,12 @@ _PAGE = f"""(SELECT * FROM (
 _OF_ANY_KIND = "w.book = 'customer'"
 
 # Of one kind: by the system's leg, whose book determines the kind; a refund goes out of the book that a charge came into.
-_OF_ONE_KIND = """w.book <> 'customer' AND w.book = %(book)s
-            AND (w.book = 'meetings' AND w.amount < 0 OR w.book = 'topups' AND w.amount > 0) = %(is_refund)s"""
+_IS_REFUND = "(w.book = 'meetings' AND w.amount < 0 OR w.book = 'topups' AND w.amount > 0)"
+_OF_KIND = {
+    None: _OF_ANY_KIND,
+    False: f"w.book = %(book)s AND NOT {_IS_REFUND}",
+    True: f"w.book = %(book)s AND {_IS_REFUND}",
+}
 
 
 def _page(condition: str, *, is_from: bool, is_before: bool) -> str:
@@ -91,13 +95,11 @@ ORDER BY e.number DESC
 """
 
 
-# A page of an account's entries, the newest first: of one kind or any (is_one_kind), from an instant on (is_from),
-# before an instant (is_before).
+# A page of an account's entries, the newest first: of any kind or a refund's or another (is_refund), from an instant on
+# (is_from), before an instant (is_before).
 _LISTS = {
-    (is_one_kind, is_from, is_before): _page(
-        _OF_ONE_KIND if is_one_kind else _OF_ANY_KIND, is_from=is_from, is_before=is_before
-    )
-    for is_one_kind in (False, True)
+    (is_refund, is_from, is_before): _page(condition, is_from=is_from, is_before=is_before)
+    for is_refund, condition in _OF_KIND.items()
     for is_from in (False, True)
     for is_before in (False, True)
 }
@@ -141,10 +143,8 @@ ORDER BY page.number DESC
 
 # The entries of one key among the next ones of an account, the newest first, with the filters of a page.
 _LISTS_OF_KEY = {
-    (is_one_kind, is_from, is_before): _page_of_key(
-        _OF_ONE_KIND if is_one_kind else _OF_ANY_KIND, is_from=is_from, is_before=is_before
-    )
-    for is_one_kind in (False, True)
+    (is_refund, is_from, is_before): _page_of_key(condition, is_from=is_from, is_before=is_before)
+    for is_refund, condition in _OF_KIND.items()
     for is_from in (False, True)
     for is_before in (False, True)
 }
@@ -173,8 +173,13 @@ def page_statement(wanted: TransactionFilter) -> str:
     return _LISTS[_given(wanted)]
 
 
-def _given(wanted: TransactionFilter) -> tuple[bool, bool, bool]:
-    return wanted.kind is not None, wanted.made_from is not None, wanted.made_before is not None
+def _given(wanted: TransactionFilter) -> tuple[bool | None, bool, bool]:
+    is_refund = wanted.kind in (TransferKind.MEETING_REFUND, TransferKind.TOPUP_REFUND)
+    return (
+        None if wanted.kind is None else is_refund,
+        wanted.made_from is not None,
+        wanted.made_before is not None,
+    )
 
 
 def page_parameters(account_id: UUID, wanted: TransactionFilter, limit: int, before: int | None) -> Row:
@@ -182,7 +187,6 @@ def page_parameters(account_id: UUID, wanted: TransactionFilter, limit: int, bef
     return {
         "account_id": account_id,
         "book": None if wanted.kind is None else system_book(wanted.kind).value,
-        "is_refund": wanted.kind in (TransferKind.MEETING_REFUND, TransferKind.TOPUP_REFUND),
         "made_from": wanted.made_from,
         "made_before": wanted.made_before,
         "before": _AFTER_ALL if before is None else before,

@@ -26,7 +26,7 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), note AS 
         CASE WHEN %(hold_id)s::uuid IS NOT NULL THEN clock_timestamp() END
     FROM guard
 ), hold AS (
-    INSERT INTO ledger_holds (account_id, {HOLD.names}) SELECT account_id, {HOLD.values} FROM guard
+    INSERT INTO note_holds (account_id, {HOLD.names}) SELECT account_id, {HOLD.values} FROM guard
 ), usage_with_hold AS (
     INSERT INTO cap_usage (account_id, {USAGE.names}) SELECT account_id, {USAGE.values} FROM guard
     ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
@@ -75,7 +75,7 @@ SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS see
 FROM locked
 JOIN notes n ON n.account_id = locked.account_id AND n.id = %(note_id)s AND n.hold_id IS NOT NULL
     AND (%(token)s::uuid IS NULL OR n.lease_token = %(token)s)
-JOIN ledger_holds hold ON hold.account_id = locked.account_id AND hold.id = n.hold_id
+JOIN note_holds hold ON hold.account_id = locked.account_id AND hold.id = n.hold_id
 LEFT JOIN api_keys k ON k.id = hold.api_key_id
 JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = COALESCE(k.first_key_id, hold.api_key_id)
     AND u.day = hold.cap_day
@@ -121,7 +121,7 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), transfer
         hold_id = NULL, due_at = NULL, lease_token = NULL
     FROM guard WHERE notes.account_id = guard.account_id AND notes.id = %(note_id)s
 ), closed AS (
-    DELETE FROM ledger_holds
+    DELETE FROM note_holds
     WHERE account_id = %(account_id)s AND id = %(hold_id)s AND EXISTS (SELECT FROM guard)
 ), usage AS (
     UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
@@ -158,7 +158,7 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), funds AS
         hold_id = NULL, due_at = NULL, lease_token = NULL
     FROM guard WHERE notes.account_id = guard.account_id AND notes.id = %(note_id)s
 ), closed AS (
-    DELETE FROM ledger_holds
+    DELETE FROM note_holds
     WHERE account_id = %(account_id)s AND id = %(hold_id)s AND EXISTS (SELECT FROM guard)
 ), usage AS (
     UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
