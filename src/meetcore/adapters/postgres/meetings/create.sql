@@ -192,7 +192,8 @@ LEFT JOIN cap_usage u ON u.account_id = locked.account_id
 
 -- save_if_unchanged: Write the same for an account that need not be locked, if it is as it was read, the
 -- idempotency key and the charge are unknown, and a fitting host is free at once; the host is chosen and locked as
--- `load_creation` does. The conditions on other tables name no column of the account: they are read once, by their keys.
+-- `load_creation` does, among those that are looked at first. The conditions on other tables name no column of the account:
+-- they are read once, by their keys.
 WITH unchanged AS MATERIALIZED (
     SELECT a.id FROM accounts a
     WHERE a.id = %(account_id)s AND a.version = COALESCE(%(version)s::bigint, a.version)
@@ -216,26 +217,6 @@ WITH unchanged AS MATERIALIZED (
             ORDER BY r.host_id DESC, r.slot DESC, lower(r.during) DESC LIMIT 1), true)
         LIMIT 1)
     ORDER BY h.capacity, h.use_rank, h.id LIMIT {MOST_FREE_HOSTS}
-), busy AS (
-    SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
-    WHERE NOT EXISTS (SELECT FROM nearby) AND upper(r.during) > %(start_at)s AND lower(r.during) < %(end_at)s
-        AND upper(r.during) < %(end_at)s::timestamptz + GREATEST(interval '1 day', (
-            SELECT max(upper(during) - lower(during)) FROM host_reservations
-            WHERE upper(during) - lower(during) > interval '1 day'))
-    GROUP BY r.host_id
-), elsewhere AS MATERIALIZED (
-    SELECT h.id, h.capacity, h.uses FROM hosts h LEFT JOIN busy b ON b.host_id = h.id
-    WHERE NOT EXISTS (SELECT FROM nearby) AND h.is_active
-        AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
-        AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s OR h.creations < %(per_day)s)
-        AND h.capacity >= %(seats)s
-        AND (b.slots IS NULL OR 0 <> ALL (b.slots)
-                OR h.max_concurrent > 1 AND EXISTS (
-                    SELECT FROM generate_series(1, h.max_concurrent - 1) AS n WHERE n <> ALL (b.slots)))
-), open_hosts AS MATERIALIZED (
-    SELECT id, capacity FROM nearby
-    UNION ALL
-    (SELECT h.id, h.capacity FROM elsewhere h ORDER BY h.capacity, h.uses, h.id LIMIT {MOST_FREE_HOSTS})
 ), free AS MATERIALIZED (
     SELECT best.* FROM unchanged CROSS JOIN LATERAL (
         SELECT h.id, h.provider_user_id, h.max_concurrent FROM hosts h
@@ -244,7 +225,7 @@ WITH unchanged AS MATERIALIZED (
             AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
                     OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s
             AND h.id = ANY (ARRAY(
-                SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts)))
+                SELECT id FROM nearby WHERE capacity = (SELECT min(capacity) FROM nearby)))
         ORDER BY h.capacity, h.uses, h.id LIMIT 1
         FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
 ), reserved AS (

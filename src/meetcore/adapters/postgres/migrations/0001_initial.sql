@@ -475,14 +475,13 @@ CREATE TABLE account_creations (
 ) WITH (fillfactor = 50);
 CREATE INDEX account_creations_days ON account_creations (day);
 
+-- What changes stands last: an update writes what is behind the first change to the log.
 -- `due_at`: when the clock sees to a meeting: to end it, to end what runs of it at its provider after that until nothing
 -- does, since `cleared_at`, or to look for its recording, which it has done `recording_checks` times.
 CREATE TABLE meetings (
     account_id           uuid NOT NULL REFERENCES accounts,
     id                   uuid NOT NULL,
     api_key_id           uuid NOT NULL,  -- no foreign key: caller
-    status               text NOT NULL CHECK (status IN (
-        'provisioning', 'scheduled', 'cancelling', 'started', 'ended', 'cancelled', 'abandoned')),
     title                text NOT NULL,
     description          text,
     start_at             timestamptz NOT NULL,
@@ -500,6 +499,8 @@ CREATE TABLE meetings (
     host_id              uuid REFERENCES hosts,
     provider             text NOT NULL,
     created_at           timestamptz NOT NULL,
+    status               text NOT NULL CHECK (status IN (
+        'provisioning', 'scheduled', 'cancelling', 'started', 'ended', 'cancelled', 'abandoned')),
     password             bytea,
     join_url             bytea,
     provider_meeting_id  text,  -- no foreign key: outside
@@ -667,7 +668,7 @@ CREATE TABLE events (
     PRIMARY KEY (account_id, id)
 ) PARTITION BY RANGE (id);
 CREATE TABLE events_first PARTITION OF events FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
-CREATE INDEX events_of_kind ON events (account_id, kind, id);
+CREATE INDEX events_of_kind ON events (account_id, kind, id) WHERE kind <> 'meeting.created';
 CREATE INDEX events_age ON events USING brin (created_at) WITH (autosummarize = on);
 CREATE INDEX events_of_subject ON events (account_id, subject_id) WHERE subject_id IS NOT NULL;
 

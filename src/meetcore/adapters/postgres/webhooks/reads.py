@@ -138,6 +138,8 @@ class EventReads(Reads):
         }
         if wanted.kind is None:
             found = await self._all(SQL["list_events"], page)
+        elif wanted.kind is EventKind.MEETING_CREATED:
+            found = await self._all(SQL["list_of_creations"], page)
         else:
             found = await self._all(SQL["list_of_kind"], page, kind=wanted.kind.value)
         return [self._event(row) for row in found]

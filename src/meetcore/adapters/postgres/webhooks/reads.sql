@@ -57,11 +57,21 @@ SELECT * FROM (
     ) AS walked LIMIT %(limit)s
 ) AS page WHERE page.id >= %(first)s ORDER BY page.id DESC
 
--- list_of_kind: The same of one kind.
+-- list_of_creations: The same of the kind that is at every turn, and so in no index of its own.
+SELECT * FROM (
+    SELECT * FROM (
+        SELECT e.account_id, e.id, e.kind, e.payload, e.created_at FROM events e
+        WHERE e.account_id = %(account_id)s AND e.id < %(before)s AND e.kind = 'meeting.created'
+        ORDER BY e.id DESC LIMIT {MAX_PAGE}
+    ) AS walked LIMIT %(limit)s
+) AS page WHERE page.id >= %(first)s ORDER BY page.id DESC
+
+-- list_of_kind: The same of another kind.
 SELECT * FROM (
     SELECT * FROM (
         SELECT e.account_id, e.id, e.kind, e.payload, e.created_at FROM events e
         WHERE e.account_id = %(account_id)s AND e.id < %(before)s AND e.kind = %(kind)s
+            AND e.kind <> 'meeting.created'
         ORDER BY e.id DESC LIMIT {MAX_PAGE}
     ) AS walked LIMIT %(limit)s
 ) AS page WHERE page.id >= %(first)s ORDER BY page.id DESC
