@@ -1,11 +1,11 @@
-"""`python -m benchmarks [--smoke | --growth | --pages | --neighbours | --peers]`: measure, print, and fill
-docs/performance.md.
+"""`python -m benchmarks [--smoke | --growth | --pages | --neighbours | --weight | --peers]`: measure, print,
+and fill docs/performance.md.
 
 Without options: requests, webhooks, the ledger and the rules. `--growth`: operations at ten million rows
-beside ten thousand. `--pages`: the dashboard of an account with ten million ledger entries, which is only
-printed, as are those of `--neighbours`: one account's requests while another client strains the service.
-`--peers`: packages that do what we do. `--smoke`: each of them for a moment, which says only whether
-they work.
+beside ten thousand. `--peers`: packages that do what we do. Only printed: `--pages`, the dashboard of an
+account with ten million ledger entries; `--neighbours`, one account's requests while another client strains
+the service; `--weight`, WAL, processor time and HOT updates of PostgreSQL. `--smoke`: each of them for a
+moment, which says only whether they work.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from benchmarks.api import measure_api
-from benchmarks.growth import measure_growth
+from benchmarks.growth import measure_growth, measure_weight
 from benchmarks.ledger import measure_ledger
 from benchmarks.neighbours import measure_neighbours
 from benchmarks.pages import measure_pages
@@ -63,7 +63,7 @@ def _smoke() -> list[Result]:
 
 def _smoke_longer() -> list[Result]:
     results = measure_growth((400, 4_000), rounds=1, seconds=0.3, deliveries=200, accounts=8)
-    results += measure_neighbours(entries=1_000, rounds=1, requests=20)
+    results += measure_neighbours(entries=1_000, rounds=1, requests=20) + measure_weight(100, accounts=8)
     return results + measure_peers(rounds=1, seconds=0.3, posts=200, clients=(4,))
 
 
@@ -72,6 +72,7 @@ _FORMS: Mapping[str, Callable[[], list[Result]]] = {
     "growth": measure_growth,
     "pages": measure_pages,
     "neighbours": measure_neighbours,
+    "weight": measure_weight,
     "peers": measure_peers,
     "smoke": _smoke,
     "smoke-longer": _smoke_longer,

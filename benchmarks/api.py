@@ -13,7 +13,7 @@ from benchmarks.processes import Program, running
 from benchmarks.report import Result, alternate
 from benchmarks.servers import ACCOUNTS, place, seed
 
-__all__ = ["measure_api"]
+__all__ = ["a_meeting", "measure_api"]
 
 BUSY_CLIENTS = 16
 _NO_FLOOR = "pgbench is not installed here, hence no floor; it comes with the server's packages"
@@ -82,7 +82,7 @@ def _hot_account(service: Program, keys: Sequence[str], rounds: int, seconds: fl
 
 def _reads(service: Program, bare: Program, keys: Sequence[str], rounds: int, seconds: float) -> list[Result]:
     pages = {"GET /me": [(key, "/me") for key in keys], "GET /credits": [(key, "/credits") for key in keys]}
-    pages["GET /meetings/{id}"] = [(key, path) for key in keys for path in _a_meeting(service, key)]
+    pages["GET /meetings/{id}"] = [(key, path) for key in keys for path in a_meeting(service, key)]
     sides = {name: partial(gets, service, each, seconds=seconds) for name, each in pages.items()}
     sides["bare"] = partial(gets, bare, pages["GET /me"], seconds=seconds)
     alternate(1, {name: partial(side, count=500) for name, side in sides.items()})
@@ -90,7 +90,8 @@ def _reads(service: Program, bare: Program, keys: Sequence[str], rounds: int, se
     return [_of_loads(name, taken[name], taken["bare"], "ratio ≥ 0.8") for name in pages]
 
 
-def _a_meeting(service: Program, key: str) -> list[str]:
+def a_meeting(service: Program, key: str) -> list[str]:
+    """The path of an account's newest meeting, if it has one."""
     url = f"http://127.0.0.1:{service.port}/api/v1/meetings?limit=1"
     answer = httpx.get(url, headers={"authorization": f"Bearer {key}"}, trust_env=False).raise_for_status()
     return [f"/meetings/{each['id']}" for each in answer.json()["data"]]

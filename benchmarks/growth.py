@@ -2,24 +2,26 @@
 writes.
 
 A database for each size stands beside the other, with a service of its own, and they take turns. The first of
-the accounts has half of everything.
+the accounts has half of everything. `measure_weight`: what one costs PostgreSQL, however busy the machine.
 """
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from statistics import median
 
 import httpx
+import psycopg
 import uvloop
 from attrs import evolve, frozen
 
+from benchmarks.api import a_meeting
 from benchmarks.ledger import fill_ledger, verify
 from benchmarks.load import gets, meetings
-from benchmarks.processes import Program
+from benchmarks.processes import Program, cpu_s
 from benchmarks.report import Result, alternate
 from benchmarks.rows import DELIVERIES, EVENTS, IDEMPOTENCY_KEYS, MEETINGS, fill
 from benchmarks.servers import ACCOUNTS, Account, Endpoint, Place, add_endpoints, place, seed
@@ -29,7 +31,7 @@ from meetcore.composition.infrastructure import open_application
 from meetcore.domain.webhooks.deliveries import Attempt
 from meetcore.usecases.webhooks.deliver import PostResult
 
-__all__ = ["measure_growth"]
+__all__ = ["measure_growth", "measure_weight"]
 
 _LISTS = ("/meetings", "/credits/transactions")
 _PAGES = 10
@@ -70,16 +72,17 @@ def _grow(stack: ExitStack, rows: int, number: int) -> _Grown:
     where = stack.enter_context(place())
     accounts = seed(where, number)
 
-    async def register() -> list[Endpoint]:
-        async with where.application() as application:
-            return await add_endpoints(application, accounts, ["/hook"] * len(accounts), ["hooks.test"])
-
-    endpoints = asyncio.run(register())
+    endpoints = asyncio.run(_register(where, accounts))
     fill_ledger(where, accounts, rows // 2)  # an entry has two rows
     for table in (MEETINGS, EVENTS, DELIVERIES, IDEMPOTENCY_KEYS):
         fill(where, table, rows, accounts, endpoints)
     where.execute("VACUUM ANALYZE", "CHECKPOINT")
     return _Grown(where, accounts, endpoints, stack.enter_context(where.serve()))
+
+
+async def _register(where: Place, accounts: Sequence[Account]) -> list[Endpoint]:
+    async with where.application() as application:
+        return await add_endpoints(application, accounts, ["/hook"] * len(accounts), ["hooks.test"])
 
 
 def _lists(grown: _Grown) -> Iterator[list[tuple[str, str]]]:
@@ -131,3 +134,38 @@ async def _deliver(grown: _Grown, count: int) -> float:
     if recorded < count:
         raise RuntimeError(f"{recorded} of {count} deliveries were claimed")
     return (time.perf_counter() - began) * 1000 / recorded
+
+
+_BACKENDS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+_IN_PLACE = """SELECT relname, 100.0 * sum(n_tup_hot_upd) / sum(n_tup_upd) AS share FROM pg_stat_user_tables
+    WHERE n_tup_upd >= %s GROUP BY 1 ORDER BY 1"""
+
+
+def measure_weight(count: int = 2_000, accounts: int = ACCOUNTS) -> list[Result]:
+    """Measure WAL and the server's processor time for one operation, and the share of HOT updates."""
+    results = []
+    with place() as where, psycopg.connect(where.database_url, autocommit=True) as connection:
+        owners = seed(where, accounts)
+
+        def spent() -> tuple[float, float]:
+            [wal] = connection.execute("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn").fetchone() or [0]
+            return float(wal), sum(cpu_s(pid) for (pid,) in connection.execute(_BACKENDS))
+
+        def weigh(name: str, goal: str, operate: Callable[[int], object]) -> None:
+            operate(count // 4)  # plans are made, and pages are in the log since the checkpoint
+            before, _, after = spent(), operate(count), spent()
+            wal, cpu_us = ((b - a) / count for a, b in zip(before, after, strict=True))
+            results.append(Result(f"{name}: WAL", wal, None, "B", goal, cpu_us * 1e6 or None))
+
+        where.execute("VACUUM ANALYZE", "CHECKPOINT")
+        with where.serve() as service:
+            keys = [each.key for each in owners]
+            weigh("a sale", "≤ 6000 B; CPU ≤ 1500 µs", lambda n: meetings(service, keys, count=n))
+            paths = [(key, path) for key in keys for path in a_meeting(service, key)]
+            weigh("GET /meetings/{id}", "", lambda n: gets(service, paths, count=n))
+        grown = _Grown(where, owners, asyncio.run(_register(where, owners)), service)
+        weigh("an event, its delivery and its record", "", lambda n: uvloop.run(_deliver(grown, n)))
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        for table, share in connection.execute(_IN_PLACE, [count]):
+            results.append(Result(f"{table}: updates in place", float(share), None, "%", "≥ 80 %"))
+    return results
