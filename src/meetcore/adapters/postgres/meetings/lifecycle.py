@@ -60,6 +60,8 @@ class MeetingLifecycle(repository.Repository):
             "lease_token": lease.token,
             "lease_s": lease.seconds,
         }
+        if claim is not None:
+            await self._run(SQL["claim_key"], parameters)
         await self._run(SQL["save_cancelling"], parameters)
 
     async def save_cancelled(

@@ -9,18 +9,18 @@ FROM locked
 JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s
 LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text
 
--- save_cancelling: Mark a meeting as being cancelled, under a lease, and claims the request's key for it.
-WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), meeting AS (
+-- claim_key: Claim the key of a request that cancels a meeting.
+INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, created_at)
+VALUES (%(account_id)s, %(key)s, %(fingerprint)s, false, %(meeting_id)s,
+    clock_timestamp() + %(lease_s)s * interval '1 second', clock_timestamp())
+ON CONFLICT (account_id, key) DO UPDATE
+SET subject_id = EXCLUDED.subject_id, lease_until = EXCLUDED.lease_until
+
+-- save_cancelling: Mark a meeting as being cancelled, under a lease.
+WITH meeting AS (
     UPDATE meetings SET status = %(meeting_status)s, idempotency_key = %(key)s, lease_token = %(lease_token)s,
         lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
     WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-), claim AS (
-    INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, created_at)
-    SELECT account_id, %(key)s, %(fingerprint)s, false, %(meeting_id)s,
-        clock_timestamp() + %(lease_s)s * interval '1 second', clock_timestamp()
-    FROM guard WHERE %(key)s::text IS NOT NULL
-    ON CONFLICT (account_id, key) DO UPDATE
-    SET subject_id = EXCLUDED.subject_id, lease_until = EXCLUDED.lease_until
 )
 UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
 

@@ -43,8 +43,9 @@ class PostgresEndpointRepository(Repository):
         return self._endpoint(await self._one(SQL["load_endpoint"], account_id=account_id, id=endpoint_id))
 
     async def save(self, endpoint: endpoints.Endpoint) -> None:
-        parameters = ENDPOINT.parameters(endpoint, self._cipher) | {"is_active": endpoint.is_active}
-        await self._run(SQL["save_endpoint"], parameters)
+        await self._run(SQL["save_endpoint"], ENDPOINT.parameters(endpoint, self._cipher))
+        if not endpoint.is_active:
+            await self._run(SQL["hold_waiting"], account_id=endpoint.account_id, id=endpoint.id)
 
     async def remove(self, account_id: UUID, endpoint_id: UUID) -> bool:
         named = {"account_id": account_id, "id": endpoint_id}

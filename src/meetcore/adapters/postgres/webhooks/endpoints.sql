@@ -24,21 +24,21 @@ VALUES ({ENDPOINT.values})
 SELECT {ENDPOINT.select} FROM webhook_endpoints w
 WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR NO KEY UPDATE
 
--- save_endpoint: Write an endpoint. What waits at one that is inactive now is held, the throttled too; a post in
--- flight keeps its claim, is judged when it ends and still counts as in flight if the endpoint is active again by
--- then. A secret that does not open stays as it is until it is rotated, the previous one until its end.
-WITH endpoint AS (
-    UPDATE webhook_endpoints SET description = %(endpoint_description)s, event_types = %(endpoint_event_types)s,
-        state = %(endpoint_state)s, consecutive_failures = %(endpoint_consecutive_failures)s,
-        disabled_at = %(endpoint_disabled_at)s, secret = COALESCE(%(endpoint_secret)s, secret),
-        previous_secret = CASE WHEN %(endpoint_previous_secret_until)s::timestamptz IS NOT NULL
-        THEN COALESCE(%(endpoint_previous_secret)s, previous_secret) END,
-        previous_secret_until = %(endpoint_previous_secret_until)s, next_post_at = %(endpoint_next_post_at)s
-    WHERE account_id = %(account_id)s AND id = %(endpoint_id)s
-)
+-- save_endpoint: Write an endpoint. A secret that does not open stays as it is until it is rotated, the previous one
+-- until its end.
+UPDATE webhook_endpoints SET description = %(endpoint_description)s, event_types = %(endpoint_event_types)s,
+    state = %(endpoint_state)s, consecutive_failures = %(endpoint_consecutive_failures)s,
+    disabled_at = %(endpoint_disabled_at)s, secret = COALESCE(%(endpoint_secret)s, secret),
+    previous_secret = CASE WHEN %(endpoint_previous_secret_until)s::timestamptz IS NOT NULL
+    THEN COALESCE(%(endpoint_previous_secret)s, previous_secret) END,
+    previous_secret_until = %(endpoint_previous_secret_until)s, next_post_at = %(endpoint_next_post_at)s
+WHERE account_id = %(account_id)s AND id = %(endpoint_id)s
+
+-- hold_waiting: Hold what waits at an endpoint that is inactive now, the throttled too; a post in flight keeps its claim,
+-- is judged when it ends and still counts as in flight if the endpoint is active again by then.
 UPDATE deliveries
 SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
-WHERE account_id = %(account_id)s AND endpoint_id = %(endpoint_id)s AND status = 'pending' AND NOT %(is_active)s
+WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status = 'pending'
     AND (lease_token IS NULL OR due_at <= statement_timestamp())
 
 -- lock_endpoint: Wait for transactions that write or record a delivery to the endpoint: their rows are seen by the
