@@ -46,6 +46,10 @@ endif
 storm: $(VENV)/.dev.stamp ## 500 kills of the API and as many of workers, at every step and at random, and 1 000 payments; ARGS=-s tells the figures
 	@MEETCORE_TEST_KILLS=$${MEETCORE_TEST_KILLS:-500} $(PY) -m pytest -q $(SPREAD) tests/e2e/test_meeting_steps.py tests/e2e/test_meeting_storm.py tests/e2e/test_note_steps.py tests/e2e/test_note_storm.py tests/e2e/test_note_crowd.py tests/e2e/test_long_recording.py tests/e2e/test_payment_steps.py tests/e2e/test_payment_storm.py $(ARGS)
 
+.PHONY: simulate
+simulate: $(VENV)/.dev.stamp ## simulated processes with faults by seeds, over the real SQL; ARGS='--seeds 1000 --jobs 2', --plants to see it fail
+	@$(PY) -m tests.simulation $(ARGS)
+
 .PHONY: cover
 cover: export COVERAGE_FILE := $(VENV)/coverage
 cover: $(VENV)/.dev.stamp ## every line and branch of the domain is run by its own tests

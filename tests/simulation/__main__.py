@@ -11,11 +11,13 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
-from attrs import asdict
+from attrs import asdict, evolve, frozen
 
 from tests.simulation.database import SERVER, prepare
 from tests.simulation.faults import Fault, shrink
+from tests.simulation.plants import FOUND_WITHIN, PLANTS
 from tests.simulation.run import Plan, Result, run
 from tests.support import servers
 from tests.support.own_postgres import own_postgres
@@ -73,59 +75,72 @@ def differences(results: Sequence[Result]) -> Iterator[str]:
         yield from (f"  {name:6} {line}" for line in lines[max(0, at - 3) : at + 3])
 
 
-def tried(template: str, seed: int, options: argparse.Namespace, *, twice: bool) -> tuple[Result, list[str]]:
-    """Run a seed; return what came of it, and what to print of its faults."""
+@frozen
+class Case:
+    """A seed to run, `twice` to compare traces; or a plant that one of the seeds up to `within` must find."""
+
+    seed: int
+    plant: str = ""
+    twice: bool = False
+    within: int = 0
+
+
+def tried(template: str, case: Case, options: argparse.Namespace) -> tuple[Result, list[str]]:
+    """Run a case; return its result, and what to print of its faults."""
     results = [
-        apart(template, seed, keeps_lines=options.lines, planted=options.plant) for _ in range(1 + twice)
+        apart(template, case.seed, keeps_lines=options.lines, planted=case.plant)
+        for _ in range(1 + case.twice)
     ]
     result, text = results[0], list[str]()
     if len({each.trace for each in results}) > 1:
         result.faults.append("two runs of the seed differ")
         text += differences(results) if options.lines else ()
-    elif result.faults and options.shrink:
-        left = shrink(
-            result.struck,
-            lambda only: bool(apart(template, seed, planted=options.plant, only=only).faults),
-            options.shrink,
-        )
-        text += [f"  of {len(result.struck)} faults these suffice:", *(f"    {each.text}" for each in left)]
-        if options.lines:
-            text += apart(template, seed, keeps_lines=True, planted=options.plant, only=left).lines
+    elif result.struck and result.faults and not case.plant:
+        text += shrunk(template, case.seed, result, options)
     if result.faults:
-        plant = f" --plant '{options.plant}'" if options.plant else ""
-        text.append(f"  again: python -m tests.simulation --first {seed} --seeds 1{plant} --lines")
+        plant = f" --plant '{case.plant}'" if case.plant else ""
+        text.append(f'  again: make simulate ARGS="--first {case.seed} --seeds 1{plant} --lines"')
     return result, text
 
 
-def work(options: argparse.Namespace, job: int, results: multiprocessing.Queue[object]) -> None:
-    """Run every so manieth seed on a server of this process."""
+def shrunk(template: str, seed: int, result: Result, options: argparse.Namespace) -> list[str]:
+    """Describe which faults of a failing run are enough for it to fail."""
+
+    def fails(only: Sequence[Fault]) -> bool:
+        return bool(apart(template, seed, only=only).faults)
+
+    left = shrink(result.struck, fails, options.shrink)
+    text = [f"  of {len(result.struck)} faults these are enough:", *(f"    {each.text}" for each in left)]
+    if options.lines:
+        text += apart(template, seed, keeps_lines=True, only=left).lines
+    return text
+
+
+def work(cases: Sequence[Case], options: argparse.Namespace, results: multiprocessing.Queue[object]) -> None:
+    """Run cases on a server of this process."""
     ends_at = time.monotonic() + options.seconds
     try:
         with prepared_server() as template:
-            for seed in range(options.first + job, options.first + options.seeds, options.jobs):
+            for given in cases:
+                case = given
                 if time.monotonic() > ends_at:
                     break
-                twice = seed - options.first < options.twice
-                results.put((seed, *tried(template, seed, options, twice=twice)))
+                result, text = tried(template, case, options)
+                while not result.faults and case.seed < case.within:
+                    case = evolve(case, seed=case.seed + 1)
+                    result, text = tried(template, case, options)
+                results.put((case, result, text))
     finally:
         results.put(None)
 
 
-def main() -> int:
-    """Run seeds; return 1 where one of them fails."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation")
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--first", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no seed after so long")
-    parser.add_argument("--twice", type=int, default=2, help="of so many seeds two runs are compared")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, each with a server of its own")
-    parser.add_argument("--plant", default="", help="a fault to find, of tests/simulation/plants.py")
-    parser.add_argument("--shrink", type=int, default=60, help="runs to find which faults a failure needs")
-    parser.add_argument("--lines", action="store_true", help="show traces of failures")
-    options = parser.parse_args()
-    began, seeds, failed, total = time.monotonic(), 0, 0, 0
-    results: multiprocessing.Queue[object] = multiprocessing.Queue()
-    jobs = [multiprocessing.Process(target=work, args=(options, n, results)) for n in range(options.jobs)]
+def outcomes(cases: Sequence[Case], options: argparse.Namespace) -> Iterator[tuple[Case, Result, list[str]]]:
+    """Run cases in processes side by side; yield what came of each."""
+    results: multiprocessing.Queue[Any] = multiprocessing.Queue()
+    jobs = [
+        multiprocessing.Process(target=work, args=(cases[job :: options.jobs], options, results))
+        for job in range(options.jobs)
+    ]
     for each in jobs:
         each.start()
     running = len(jobs)
@@ -133,23 +148,53 @@ def main() -> int:
         found = results.get()
         if found is None:
             running -= 1
-            continue
-        assert isinstance(found, tuple)
-        seed, result, text = found
-        seeds, failed, total = seeds + 1, failed + bool(result.faults), total + result.requests
+        else:
+            yield found
+    for each in jobs:
+        each.join()
+        if each.exitcode:
+            raise SystemExit(each.exitcode)
+
+
+def chosen(options: argparse.Namespace) -> list[Case]:
+    """Return the cases to run."""
+    if options.plants:
+        return [Case(1, name, within=within) for name, within in FOUND_WITHIN.items()]
+    seeds = range(options.first, options.first + options.seeds)
+    return [Case(seed, options.plant, seed - options.first < options.twice) for seed in seeds]
+
+
+def main() -> int:
+    """Run cases; return 1 where a seed fails without a plant, or passes with one."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no seed after so long")
+    parser.add_argument("--twice", type=int, default=2, help="of so many seeds two runs are compared")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, each with a server of its own")
+    parser.add_argument("--plant", default="", choices=["", *PLANTS], help="a fault to find")
+    parser.add_argument(
+        "--plants", action="store_true", help="each plant, on as many seeds as plants.py says"
+    )
+    parser.add_argument("--shrink", type=int, default=60, help="runs to find which faults a failure needs")
+    parser.add_argument("--lines", action="store_true", help="show traces of failures")
+    options = parser.parse_args()
+    began, seeds, wrong, requests = time.monotonic(), 0, 0, 0
+    for case, result, text in outcomes(chosen(options), options):
+        is_wrong = bool(result.faults) is not bool(case.plant)
+        seeds, wrong, requests = seeds + 1, wrong + is_wrong, requests + result.requests
         print(
-            f"seed {seed}: {result.requests} requests, {result.statements} statements, "
-            f"{len(result.struck)} faults, {result.virtual_s:.0f} virtual s, trace {result.trace}"
+            f"seed {case.seed}{' with ' + case.plant if case.plant else ''}: {result.requests} requests, "
+            f"{result.statements} statements, {len(result.struck)} faults, {result.virtual_s:.0f} virtual s, "
+            f"trace {result.trace}{': wrong' if is_wrong else ''}",
+            flush=True,
         )
         for line in (*(f"  {each}" for each in result.faults), *text):
             print(line, flush=True)
-    for each in jobs:
-        each.join()
     took_s = time.monotonic() - began
-    print(
-        f"{seeds} seeds, {failed} failed, {total} requests in {took_s:.0f} s, {total / took_s:.1f} a second"
-    )
-    return 1 if failed or any(each.exitcode for each in jobs) else 0
+    pace = requests / took_s
+    print(f"{seeds} seeds, {wrong} wrong, {requests} requests in {took_s:.0f} s, {pace:.1f} a second")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

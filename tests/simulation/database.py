@@ -15,7 +15,6 @@ import select
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from time import monotonic
 from typing import Any, TypeVar
 from zlib import crc32
 
@@ -35,9 +34,9 @@ T = TypeVar("T")
 
 STATEMENT_S = 10.0
 IDLE_IN_TRANSACTION_S = 5.0
-TICK_S = 0.02
+TICK_S = 0.1
 """How far the server's clock may be behind those of the processes."""
-QUICK_S = 0.003
+QUICK_S = 0.005
 """Real seconds after which a statement that has not ended is looked at: it may wait for a lock."""
 STUCK_S = 60.0
 """Real seconds after which a statement that neither ends nor waits for a lock fails the run."""
@@ -228,9 +227,10 @@ class SimulatedDatabase:
         if session in self.blocked:
             self.blocked.remove(session)
             os.kill(session.pid, signal.SIGCONT)
-        give_up_at, is_victim = monotonic() + STUCK_S, False
-        while not session.is_over(QUICK_S):
-            assert monotonic() < give_up_at, "a statement neither ends nor waits for a lock"
+        patience_s, is_victim = QUICK_S, False
+        while not session.is_over(patience_s):
+            patience_s *= 2  # a busy machine makes a statement slow, and is not asked all the time
+            assert patience_s < STUCK_S, "a statement neither ends nor waits for a lock"
             if is_cancelled or is_victim:
                 continue
             blockers = self._blockers(session)

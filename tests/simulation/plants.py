@@ -181,3 +181,23 @@ PLANTS: Final[Mapping[str, Callable[[], None]]] = {
     ),
 }
 """What is planted, by its name."""
+FOUND_WITHIN: Final[Mapping[str, int]] = {
+    "lost fence": 40,
+    "settled without the lease": 40,
+    "lost update of funds": 40,
+    "hold kept at the charge": 40,
+    "hold kept at giving up": 40,
+    "answer not stored": 40,
+    "orphan not looked for": 40,
+    "orphan check closed at once": 40,
+    "expired leases left": 40,
+    "calls after the lease": 40,
+    "event without delivery": 40,
+    "delivery counted at any answer": 40,
+    "host reserved for a minute": 40,
+    "latest event counts": 40,
+    "refund while a session runs": 40,
+    "end announced to no endpoint": 40,
+    "refund without the balance": 40,
+}
+"""Of how many seeds, from 1 on, one finds the plant: `make simulate ARGS=--plants` runs them."""
