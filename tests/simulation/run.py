@@ -274,7 +274,7 @@ async def _live(program: Program, crowd: Crowd) -> list[str]:
     faults = await _settle(loop, judge_all)
     if crowd.grows_old and not faults:
         settle = partial(_settle, loop)
-        faults = await grow_old(program.database, crowd, settle, judge_all)
+        faults = await grow_old(program.database, crowd, program.studio, settle, judge_all)
     return faults
 
 

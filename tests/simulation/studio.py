@@ -128,7 +128,7 @@ class Studio:
         return {}
 
     def _ai_fault(self) -> Exception:
-        return AiRefused("simulated") if self.loop.random.random() < 0.3 else AiUnavailable("simulated")
+        return AiRefused("simulated") if self.loop.random.random() < 0.5 else AiUnavailable("simulated")
 
     async def _pass_time(self, fault: Exception) -> None:
         await asyncio.sleep(self.loop.random.uniform(0.01, 1.0))
