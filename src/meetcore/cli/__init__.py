@@ -6,6 +6,10 @@ The library alone brings attrs and nothing else, and this script with it.
 import re
 import sys
 from importlib import metadata
+from typing import Final
+
+_EXTRAS_OF: Final = {"dev": ["all"], "mcp": ["server,mcp"]}
+"""Of commands that need more than the extra that brings the package which is missed first."""
 
 
 def start() -> None:
@@ -18,7 +22,8 @@ def start() -> None:
         package = _missing_package(error)
         if package is None:
             raise
-        extras = " or ".join(f"'meetcore[{each}]'" for each in _extras_with(package))
+        needed = _EXTRAS_OF.get(next(iter(sys.argv[1:]), "")) or _extras_with(package)
+        extras = " or ".join(f"'meetcore[{each}]'" for each in needed)
         sys.stderr.write(f"meetcore: {package} is not installed; this needs: pip install {extras}\n")
         raise SystemExit(2) from None
 

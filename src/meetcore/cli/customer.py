@@ -25,6 +25,7 @@ from meetcore.cli.output import ExitCode, complain
 from meetcore.client import ApiError, Client, MeetcoreError
 from meetcore.client.calls import Call, change, read
 from meetcore.client.clients import API_KEY_VARIABLE, BASE_URL_VARIABLE
+from meetcore.client.transport import API_ROOT
 
 METHODS: Final = ("GET", "POST", "PATCH", "DELETE")
 POLL_S: Final = 0.5
@@ -67,9 +68,16 @@ def read_access() -> Access:
 
 @contextmanager
 def reported() -> Iterator[None]:
-    """End the program with the reason where an argument or a setting is wrong, or a call fails."""
+    """End the program with the reason where an argument or a setting is wrong, or a call fails.
+
+    It ends without one where nothing reads its output any more, as behind `| head -1`.
+    """
     try:
         yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes once more at its end
+        raise SystemExit(ExitCode.DONE) from None
     except (OSError, ValueError) as error:
         complain("usage", str(error), as_json=False)
         raise SystemExit(ExitCode.USAGE) from None
@@ -140,7 +148,7 @@ def _call(method: str, path: str, data: str | None, idempotency_key: str | None)
     verb = method.upper()
     if verb not in METHODS:
         raise ValueError(f"the method is one of {', '.join(METHODS)}, not {method}")
-    parts = urlsplit(path if path.startswith("/") else f"/{path}")
+    parts = urlsplit(f"/{path.removeprefix('/')}".removeprefix(API_ROOT))
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     if verb == "GET":
         return read(parts.path, str, query)
@@ -205,6 +213,8 @@ class EventFeed:
     _seen: set[str] = field(init=False, factory=set)
 
     def __attrs_post_init__(self) -> None:
+        for kind in self.kinds:  # the service refuses one that it does not know, and lists those that it does
+            self.client.send(read("/events", str, {"limit": "1", "type": kind}))
         newest = json.loads(self.client.send(read("/events", str, {"limit": MAX_PAGE})))["data"]
         self._remember(newest)
 

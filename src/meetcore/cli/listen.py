@@ -123,7 +123,11 @@ def create_meeting(client: Client, _: httpx.Client, **flags: Unpack[MeetingFlags
 def hold_meeting(client: Client, http: httpx.Client, **flags: Unpack[MeetingFlags]) -> str:
     """Make a meeting, start and end it at its page."""
     meeting = _book(client, LEAD, **flags)
-    _press(http, meeting.join_url, "start")
+    try:
+        _press(http, meeting.join_url, "start")
+    except ValueError:
+        client.meetings.cancel(meeting.id)  # its credits come back
+        raise
     _press(http, meeting.join_url, "end")
     return f"held the meeting {meeting.id}"
 
@@ -155,13 +159,22 @@ def send_test(client: Client, _: httpx.Client) -> str:
 
 
 def _press(http: httpx.Client, page: str | None, button: str) -> None:
-    """Press a button of a page of the sandbox; raise `ValueError` where it has none."""
+    """Press a button of a page of the sandbox; raise `ValueError` where it has none.
+
+    Nothing is sent to another machine: a page there is the provider's own, or the gateway's.
+    """
     parts = urlsplit(page or "")
-    answer = http.post(urlunsplit(parts._replace(path=f"{parts.path}/{button}"))) if page else None
-    if answer is None or answer.status_code >= httpx.codes.BAD_REQUEST:
+    if not is_this_machine(page or ""):
         raise ValueError(
-            f"there is no button {button} at {parts.netloc}{parts.path}: is its provider the sandbox?"
+            f"this needs the sandbox, with MEETCORE_PROVIDER and MEETCORE_GATEWAY unset: its page is at "
+            f"{parts.netloc or 'no address'}, not on this machine"
         )
+    try:
+        status = http.post(urlunsplit(parts._replace(path=f"{parts.path}/{button}"))).status_code
+    except httpx.HTTPError as error:
+        raise ValueError(f"{parts.netloc} does not answer: {error}") from None
+    if status >= httpx.codes.BAD_REQUEST:
+        raise ValueError(f"there is no button {button} at {parts.netloc}{parts.path}")
 
 
 TRIGGERS: Final[Mapping[str, Callable[[Client, httpx.Client], str]]] = {

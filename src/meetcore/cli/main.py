@@ -5,6 +5,7 @@ A command's module is imported when the command runs: `meetcore --help` imports 
 
 import gc
 import sys
+from importlib.util import find_spec
 
 from cyclopts import App, CycloptsError
 
@@ -76,29 +77,46 @@ COMMANDS = (
 FOR_CUSTOMERS = {"api", "events", "listen", "trigger"}
 """They speak to a service by an API key, and need the extra `client` alone."""
 
-program = App(
-    name="meetcore",
-    help="Online meetings and meeting notes against prepaid credits.",
-    help_format="plaintext",
-    version_flags=["--version"],
-    suppress_keyboard_interrupt=False,  # it would end with 130
-)
+HELP = "Online meetings and meeting notes against prepaid credits."
+HELP_OF_CUSTOMERS = f"{HELP}\n\nThe commands of the service need: pip install 'meetcore[all]'"
 
-for name, place, text in COMMANDS:
-    group = "For customers, by an API key" if name in FOR_CUSTOMERS else "Commands"
-    program.command(f"meetcore.cli.{place}", name=name, help=text, group=group)
-program.register_install_completion_command()
+
+def make_program(*, is_whole: bool) -> App:
+    """Return the program: with every command, or with those of customers alone."""
+    made = App(
+        name="meetcore",
+        help=HELP if is_whole else HELP_OF_CUSTOMERS,
+        help_format="plaintext",
+        version_flags=["--version"],
+        suppress_keyboard_interrupt=False,  # it would end with 130
+    )
+    for name, place, text in COMMANDS:
+        if is_whole or name in FOR_CUSTOMERS:
+            group = "For customers, by an API key" if name in FOR_CUSTOMERS else "Commands"
+            made.command(f"meetcore.cli.{place}", name=name, help=text, group=group)
+    made.register_install_completion_command()
+    return made
+
+
+program = make_program(is_whole=True)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one command, and exit with a code of `output.ExitCode`."""
+    """Run one command, and exit with a code of `output.ExitCode`.
+
+    Help and completion leave out commands whose packages are not installed; named, they say what they need.
+    """
     tokens = sys.argv[1:] if arguments is None else arguments
+    is_named = bool(tokens) and any(tokens[0] == name for name, *_ in COMMANDS)
+    is_whole = is_named or find_spec("uvicorn") is not None
     as_json = "--json" in tokens
     if tokens and tokens[0] not in SERVICES:
         # Imported modules are no garbage: looking for it takes a third of a short command's time.
         gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     try:
-        program(tokens, exit_on_error=False, print_error=False)
+        (program if is_whole else make_program(is_whole=False))(
+            tokens, exit_on_error=False, print_error=False
+        )
     except CycloptsError as error:
         # The list of commands in it is cut off after some; --help has all.
         usage_error = " ".join(str(error).split()).partition(" Available commands:")[0].rstrip(".")

@@ -9,18 +9,24 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import httpx
 import pytest
 
 from meetcore.cli.customer import EventFeed, read_access
-from meetcore.cli.listen import secret_of
+from meetcore.cli.listen import hold_meeting, secret_of
 from meetcore.client import Client
 from tests.client.clients import API_KEY
+from tests.client.samples import meeting
 from tests.client.scripted_server import ReceivedRequest, ScriptedServer, answer
 
 OF_THE_SERVER = (
     "aiohappyeyeballs", "cattrs", "cryptography", "dramatiq", "httptools", "markdown_it", "msgspec",
     "psycopg", "starlette", "structlog", "uvicorn", "uvloop",
 )  # fmt: skip
+TIER = {
+    "id": "standard-100", "name": "Standard 100", "capacity": 100, "max_duration": 60,
+    "duration_unit": "minutes", "credits": 10, "recording_credits": 5,
+}  # fmt: skip
 WITHOUT = f"""
 import sys
 for name in {OF_THE_SERVER!r}:
@@ -116,9 +122,10 @@ def test_an_event_waits_for_one_pause_of_half_a_second_at_most() -> None:
 
 
 def test_a_feed_may_be_of_some_types() -> None:
-    script = [listed(), listed(("02", "credit.low"), ("01", "meeting.ended"))]
+    script = [listed(), listed(), listed(("02", "credit.low"), ("01", "meeting.ended"))]
     with ScriptedServer(*script) as server, Client(server.url, API_KEY) as client:
         assert ids(EventFeed(client, ["credit.low"]).poll()) == ["02"]
+        assert query_of(server.requests[0])["type"] == "credit.low", "an unknown one is refused at the start"
 
 
 def query_of(request: ReceivedRequest) -> dict[str, str]:
@@ -138,7 +145,8 @@ def run(*arguments: str, key: str = API_KEY, url: str) -> subprocess.CompletedPr
 def test_a_call_needs_nothing_of_the_server_and_prints_its_answer() -> None:
     pages = [answer(200, {"data": [{"n": n}], "next_cursor": at}) for n, at in ((1, "x"), (2, None))]
     with ScriptedServer(answer(200, {"id": "é"}), *pages) as server:
-        done = run("api", "get", "me", url=server.url)
+        done = run("api", "get", "/api/v1/me", url=server.url)
+        assert server.requests[0].target == "/api/v1/me"
         assert (done.stdout, done.stderr) == ('{\n  "id": "é"\n}\n', "")
         every = run("api", "GET", "/meetings?status=ended", "--all", url=server.url)
         assert every.stdout == '{"n": 1}\n{"n": 2}\n', every.stderr
@@ -171,3 +179,66 @@ def test_a_call_that_cannot_be_made_is_refused(arguments: list[str], text: str) 
     assert done.returncode == 2
     assert text in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_reader_that_stops_early_ends_a_call_without_a_word(tmp_path: Path) -> None:
+    (program := tmp_path / "program.py").write_text(WITHOUT)
+    pages = [answer(200, {"data": [{"n": "x" * 100_000}] * 9, "next_cursor": None})]
+    with ScriptedServer(*pages) as server:
+        command = f"{sys.executable} {program} api GET /meetings --all | head -c 1"
+        variables = {**os.environ, "MEETCORE_API_KEY": API_KEY, "MEETCORE_BASE_URL": server.url}
+        done = subprocess.run(
+            ["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, env=variables,
+            check=False, timeout=60,
+        )  # fmt: skip
+    assert (done.stdout, done.stderr, done.returncode) == ("{", "", 0)
+
+
+def test_help_and_completion_are_of_the_commands_that_can_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = run("--help", url="").stdout
+    assert "listen" in shown
+    assert "pip install 'meetcore[all]'" in shown
+    assert "doctor" not in shown
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    done = run("--install-completion", url="")
+    assert done.returncode == 0, done.stderr
+    assert "--forward-to" in "".join(
+        each.read_text() for each in tmp_path.rglob("*meetcore*") if each.is_file()
+    )
+
+
+@pytest.mark.parametrize(("command", "extras"), [("dev", "all"), ("mcp", "server,mcp"), ("doctor", "server")])
+def test_a_command_whose_packages_are_missing_names_what_it_needs(command: str, extras: str) -> None:
+    start = WITHOUT.replace("cli.main import main", "cli import start as main").replace(
+        "main(sys.argv[1:])", "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", start, command, "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"pip install 'meetcore[{extras}]'\n"), done.stderr
+
+
+def test_nothing_is_triggered_at_the_page_of_another_machine() -> None:
+    elsewhere = meeting(join_url="https://provider.example/j/1")
+    cancelled = {"id": elsewhere["id"], "status": "cancelled", "credits_refunded": 10}
+    script = [
+        answer(200, {"data": [TIER], "next_cursor": None}),
+        answer(201, elsewhere),
+        answer(200, cancelled),
+    ]
+    with (
+        ScriptedServer(*script) as server,
+        Client(server.url, API_KEY) as client,
+        httpx.Client(trust_env=False) as http,
+        pytest.raises(ValueError, match=r"at provider\.example, not on this machine"),
+    ):
+        hold_meeting(client, http)
+    assert server.requests[-1].method == "DELETE", "its credits come back"
