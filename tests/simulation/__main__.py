@@ -116,6 +116,11 @@ def shrunk(template: str, seed: int, result: Result, options: argparse.Namespace
     return text
 
 
+def is_right(case: Case, result: Result) -> bool:
+    """Return whether a plant was found, or nothing is wrong without one; a run that does nothing is wrong."""
+    return result.requests > 0 and bool(result.faults) is bool(case.plant)
+
+
 def work(cases: Sequence[Case], options: argparse.Namespace, results: multiprocessing.Queue[object]) -> None:
     """Run cases on a server of this process."""
     ends_at = time.monotonic() + options.seconds
@@ -126,7 +131,7 @@ def work(cases: Sequence[Case], options: argparse.Namespace, results: multiproce
                 if time.monotonic() > ends_at:
                     break
                 result, text = tried(template, case, options)
-                while not result.faults and case.seed < case.within:
+                while not is_right(case, result) and case.seed < case.within:
                     case = evolve(case, seed=case.seed + 1)
                     result, text = tried(template, case, options)
                 results.put((case, result, text))
@@ -181,7 +186,7 @@ def main() -> int:
     options = parser.parse_args()
     began, seeds, wrong, requests = time.monotonic(), 0, 0, 0
     for case, result, text in outcomes(chosen(options), options):
-        is_wrong = bool(result.faults) is not bool(case.plant)
+        is_wrong = not is_right(case, result)
         seeds, wrong, requests = seeds + 1, wrong + is_wrong, requests + result.requests
         print(
             f"seed {case.seed}{' with ' + case.plant if case.plant else ''}: {result.requests} requests, "

@@ -25,9 +25,8 @@ from psycopg.errors import DeadlockDetected, QueryCanceled
 from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow, dict_row
 from psycopg.waiting import READY_R, READY_W, WAIT_W
-from psycopg_pool import PoolTimeout
 
-from meetcore.adapters.postgres.pool import Connection, Pool
+from meetcore.adapters.postgres.pool import Connection
 from tests.simulation.loop import START, SimulatedLoop
 
 T = TypeVar("T")
@@ -380,56 +379,3 @@ class SimulatedConnection(Connection):
 
 def _cells(result: Any) -> list[tuple[int, int]]:
     return [(row, column) for row in range(result.ntuples) for column in range(result.nfields)]
-
-
-class SimulatedPool(Pool):
-    """Up to `max_size` connections of a process. The driver's own pool measures real time."""
-
-    keeps_plans = False
-
-    def __init__(self, database: SimulatedDatabase, size: int = 5) -> None:
-        self.database = database
-        self.timeout = 3.0
-        self._idle: list[SimulatedConnection] = []
-        self.lent: dict[int, SimulatedConnection] = {}
-        self._free = asyncio.Semaphore(size)
-
-    def __del__(self) -> None:
-        """Close nothing: the driver's pool would look for its workers."""
-
-    async def take(self, timeout_s: float) -> Connection:
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._free.acquire()
-        except TimeoutError:
-            raise PoolTimeout("no connection became free in time") from None
-        connection = self._idle.pop() if self._idle else self.database.connect()
-        while connection.is_lost():
-            connection = self._idle.pop() if self._idle else self.database.connect()
-        self.lent[connection.session.pid] = connection
-        return connection
-
-    async def give_back(self, connection: Connection) -> None:
-        assert isinstance(connection, SimulatedConnection)
-        self.lent.pop(connection.session.pid, None)
-        is_idle = not connection.closed and connection.pgconn.transaction_status == TransactionStatus.IDLE
-        if is_idle:
-            self._idle.append(connection)
-        else:
-            self.database.leave(connection)
-        self._free.release()
-
-    async def drain(self) -> None:
-        for connection in self._idle:
-            self.database.leave(connection)
-        self._idle.clear()
-
-    def end(self) -> None:
-        """Close every connection, as the death of the process does."""
-        for connection in (*self._idle, *self.lent.values()):
-            self.database.leave(connection)
-
-    def end_idle_transactions(self) -> None:
-        """End the sessions whose transactions the process has left open for too long."""
-        for connection in tuple(self.lent.values()):
-            self.database.end_idle(connection)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import traceback
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -26,7 +27,7 @@ from meetcore.composition.application import Application, NotePorts, Part, Ports
 from meetcore.composition.worker import api_tasks, working
 from meetcore.testing.clock import SeededEntropy
 from tests.simulation.aging import grow_old
-from tests.simulation.database import IDLE_IN_TRANSACTION_S, SimulatedDatabase, SimulatedPool
+from tests.simulation.database import IDLE_IN_TRANSACTION_S, SimulatedDatabase
 from tests.simulation.enrolment import POLICY, Crowd, enrol
 from tests.simulation.faults import Fault
 from tests.simulation.guests import Guests
@@ -35,6 +36,7 @@ from tests.simulation.oracle import judge
 from tests.simulation.outside import SimulatedProvider, SimulatedReceivers
 from tests.simulation.payments import SimulatedGateway
 from tests.simulation.plants import PLANTS
+from tests.simulation.pool import SimulatedPool
 from tests.simulation.studio import Studio
 from tests.support.fakes import FakeDocumentPrinter
 
@@ -238,6 +240,9 @@ def run(
     crowd = Crowd(gateway, writes_notes, loop.random.random() < 0.25)
     try:
         faults = loop.run_until_complete(_live(program, crowd))
+    except Exception as fault:  # noqa: BLE001  # whatever it is, the seed has failed
+        traceback.print_exc(limit=-4)
+        faults = [f"the run broke off: {fault!r}"]
     finally:
         database.close()
     return Result(
