@@ -83,6 +83,12 @@ def over(wire: str, api: Running, key: str, **more: object) -> dict[str, Any]:
     return {"command": command, "env": environment(api_key=key), **more}
 
 
+@pytest.fixture(scope="module")
+def api(site: Site) -> Iterator[Running]:
+    with site.serve() as api:
+        yield api
+
+
 @pytest.mark.spec("1/op/agent-tools", "1/meetings", "3/cancel-before", "4/idem-replay", "5/5", "8/6")
 @pytest.mark.parametrize(("wire", "mode"), [("http", "legacy"), ("stdio", "auto")])
 def test_an_agent_estimates_creates_and_cancels_within_its_limits(site: Site, wire: str, mode: str) -> None:
@@ -122,10 +128,10 @@ def refusal_of_the_quota(agent: Conversation, began: float) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("wire", "mode"), [("http", "auto"), ("stdio", "auto"), ("stdio", "legacy")])
-def test_a_person_is_asked_before_credits_are_spent(site: Site, wire: str, mode: str) -> None:
+def test_a_person_is_asked_before_credits_are_spent(site: Site, api: Running, wire: str, mode: str) -> None:
     _, _, key = enrol(site, BALANCE)
     first, second = (meeting_body(idempotency_key=name) for name in ("our-first", "our-second"))
-    with site.serve() as api, conversation(**over(wire, api, key, mode=mode, agrees=[True, False])) as agent:
+    with conversation(**over(wire, api, key, mode=mode, agrees=[True, False])) as agent:
         made = agent.ask({"call": "create_meeting", "arguments": first})
         [question] = made["asked"]
         assert question.endswith(f"for {CREDITS} credits?")
@@ -137,25 +143,23 @@ def test_a_person_is_asked_before_credits_are_spent(site: Site, wire: str, mode:
 
 
 @pytest.mark.parametrize("wire", ["http", "stdio"])
-def test_null_is_transmitted_as_a_value(site: Site, wire: str) -> None:
+def test_null_is_transmitted_as_a_value(site: Site, api: Running, wire: str) -> None:
     _, _, key = enrol(site, BALANCE)
     hook = {"url": "https://93.184.216.34/hook", "event_types": ["meeting.created"], "description": "old"}
-    with site.serve() as api, conversation(**over(wire, api, key)) as agent:
+    with conversation(**over(wire, api, key)) as agent:
         made = agent.call("register_webhook", **hook)
         assert agent.call("update_webhook", id=made["id"], description=None)["description"] is None
 
 
 @pytest.mark.spec("5/3", "7/401")
-def test_a_wrong_key_is_reported_in_a_message(site: Site) -> None:
+def test_a_wrong_key_is_reported_in_a_message(api: Running) -> None:
     wrong = f"mk_live_{'x' * 43}"
-    with site.serve() as api:
-        with conversation(url=f"{api.url}/mcp", key=wrong) as agent:
-            assert "key" in agent.look()["refused"]
-        env = environment(api_key=wrong)
-        done = site.launcher.run("mcp", "--base-url", api.url, env=env)
-        assert (done.code, done.out) == (1, "")
-        assert done.err.startswith("meetcore: ")
-        assert wrong not in done.err
+    with conversation(url=f"{api.url}/mcp", key=wrong) as agent:
+        assert "key" in agent.look()["refused"]
+    done = api.launcher.run("mcp", "--base-url", api.url, env=environment(api_key=wrong))
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("meetcore: ")
+    assert wrong not in done.err
 
 
 @pytest.mark.parametrize(
@@ -188,9 +192,9 @@ def test_a_proxy_that_the_bridge_cannot_use_is_one_sentence(site: Site) -> None:
     assert done.code == 2
 
 
-def test_the_bridge_passes_resources_on(site: Site) -> None:
+def test_the_bridge_passes_resources_on(site: Site, api: Running) -> None:
     _, _, key = enrol(site, BALANCE)
-    with site.serve() as api, conversation(**over("stdio", api, key)) as agent:
+    with conversation(**over("stdio", api, key)) as agent:
         unknown = agent.ask({"read": "meetcore://notes/none"})
         assert unknown["data"]["code"] == "not_found"
         held = meeting_body(idempotency_key="our-first", with_recording=True)
