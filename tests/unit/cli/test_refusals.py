@@ -1,0 +1,125 @@
+"""What commands refuse before they reach a database: mistakes on the command line and in settings."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+
+import pytest
+import structlog
+
+from meetcore.cli.main import main
+from tests.support.program import SECRETS_KEY, Done
+
+SECRET = "hunter2"
+TOO_EARLY = "0001-01-01T00:00+14:00"
+UNKNOWN = "0190a1b2-0000-7000-8000-000000000000"
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """Run a command to its end in this process, whose logs and garbage collection it changes."""
+
+    def called(*arguments: str, **settings: str) -> Done:
+        address = "postgresql://u@127.0.0.1:1/d"
+        given = {"database_url": address, "secrets_key": SECRETS_KEY} | settings
+        for name, value in given.items():
+            monkeypatch.setenv(f"MEETCORE_{name.upper()}", value)
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        return Done(int(str(ended.value.code)), *capsys.readouterr())
+
+    threshold, logs = gc.get_threshold(), structlog.get_config()
+    yield called
+    gc.set_threshold(*threshold)
+    gc.unfreeze()
+    structlog.configure(**logs)
+
+
+MISTAKES = {
+    "unknown command": (("crdits", "verify"), "credits"),
+    "no such command": (("foo",), 'Unknown command "foo". --help lists the options.'),
+    "nearly a command": (("accounts",), 'Did you mean "account"? --help lists the options.'),
+    "unknown subcommand": (("account", "creat"), "create"),
+    "missing option": (("account", "create", "--email", "e@example.test"), "--full-name"),
+    "misspelt option": (("host", "list", "--jsno"), "--jsno"),
+    "too many words": (("migrate", "now"), "now"),
+    "not an id": (("key", "revoke", "42"), "42"),
+    "account is no id": (("credits", "topup", "--account", "x", "--amount", "1"), "--account"),
+    "unknown scope": (("key", "create", "--account", UNKNOWN, "--scope", "meetings:all"), "meetings:read"),
+    "no scope": (("key", "create", "--account", UNKNOWN), "--scope"),
+    "bad time": (
+        ("key", "create", "--account", UNKNOWN, "--scope", "credits:read", "--expires-at", "tomorrow"),
+        "2026-12-31T17:00:00Z",
+    ),
+    "time without offset": (
+        ("key", "create", "--account", UNKNOWN, "--scope", "credits:read", "--expires-at", "2027-01-01"),
+        "--expires-at",
+    ),
+    "time before the calendar": (
+        ("key", "create", "--account", UNKNOWN, "--scope", "credits:read", "--expires-at", TOO_EARLY),
+        "--expires-at",
+    ),
+    "zero adjustment": (
+        ("credits", "adjust", "--account", UNKNOWN, "--amount", "0", "--reason", "r"), "--amount",
+    ),
+    "no process": (("credits", "verify", "--processes", "0"), "whole number from 1 to 64"),
+    "no pause": (("partitions", "--every-h", "0"), "hours from 0.01 to 168"),
+    "no pause that is a number": (("partitions", "--every-h", "nan"), "--every-h"),
+    "a pause of months": (("partitions", "--every-h", "1000"), "--every-h"),
+    "negative amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "-5"), "--amount"),
+    "zero amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "0"), "1"),
+    "broken amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "10.7"), "whole number"),
+    "huge amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "9" * 40), "--amount"),
+    "negative credits": (
+        ("account", "create", "--email", "e", "--full-name", "n", "--credits", "-1"), "--credits",
+    ),
+    "negative cap": (("key", "set-cap", UNKNOWN, "--daily-cap", "-1"), "--daily-cap"),
+    "no seats": (("host", "add", "--provider-user-id", "u", "--capacity", "0"), "--capacity"),
+    "empty name": (("account", "create", "--email", "e", "--full-name", ""), "--full-name"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_usage_error_exits_with_2_and_suggests_a_correction(run: Run, mistake: str) -> None:
+    arguments, hint = MISTAKES[mistake]
+    done = run(*arguments, "--json")
+    assert (done.code, hint in done.err, "Traceback" in done.err) == (2, True, False), done
+    assert done.error in ("usage", "invalid_amount")
+    assert run(*arguments).out == ""
+
+
+IMPOSSIBLE = {
+    "database_url": [f"mysql://u:{SECRET}@h/d", f"postgresql://u:{SECRET}@h:port/d", f"postgresql://u:{SECRET}@h/d?no=1"],
+    "broker_url": [f"nats://u:{SECRET}@h", f"redis://u:{SECRET}@h:port/0", f"amqp://u:{SECRET}@h:port/"],
+    "rate_store_url": [f"amqp://u:{SECRET}@h", f"redis://u:{SECRET}@h:99999/0"],
+    "base_url": ["meet.example", "ftp://meet.example", "http://meet.example:port"],
+    "key_prefix": ["", "MK", "1x"],
+    "provider": ["zomo"],
+    "jitsi_url": ["meet.example", "https://meet.example/#x", f"https://u:{SECRET}@meet.example"],
+    "tiers_file": ["/nowhere.toml", __file__],
+    "quota_read": ["0", "many"],
+    "quota_write": ["-1"],
+    "quota_credit": ["1.5x"],
+    "quota_tool": [""],
+    "webhook_allowed_networks": ["10.0.0.1/8", "localhost"],
+    "trusted_proxies": ["10.0.0.1/8", "proxy"],
+    "ca_file": ["/nowhere.pem", __file__],
+    "webhook_retry_schedule": ["5,soon", "-5"],
+    "secrets_key": [SECRET, "", f"{SECRET},{SECRET}"],
+    "database_pool_size": ["0"],
+    "log_level": ["loud"],
+    "config_file": ["/nowhere.toml"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_an_invalid_setting_is_named_and_no_secret_shown(run: Run, name: str) -> None:
+    for value in IMPOSSIBLE[name]:
+        done = run("host", "list", "--json", **{name: value})
+        named = f"MEETCORE_{name.upper()}"
+        assert (done.code, named in done.err, "Traceback" in done.err) == (3, True, False), done
+        assert done.error == "settings"
+        assert SECRET not in done.out + done.err
