@@ -13,7 +13,7 @@ export interface Attempted {
   readonly idempotencyKey: string | undefined;
 }
 
-/** An answer other than 2xx. Branch on `problem.code`; an unknown code is possible. */
+/** An answer other than 2xx. Branch on `problem.code`; an unknown code is possible. `message` has the first of `details.fields`. */
 export class ApiError extends Error implements Attempted {
   override readonly name = "ApiError";
 
@@ -24,8 +24,14 @@ export class ApiError extends Error implements Attempted {
     readonly attempts: number,
     readonly idempotencyKey: string | undefined,
   ) {
-    super(`${problem.code}: ${problem.message}`);
+    super([`${problem.code}: ${problem.message}`, ...fieldProblems(problem).slice(0, 1)].join(" "));
   }
+}
+
+/** Nothing where a part of the body is not as documented. */
+function fieldProblems(problem: Problem): string[] {
+  const fields = problem.code === "invalid_request" ? problem.details?.fields : undefined;
+  return Object.entries(fields ?? {}).flatMap(([name, each]) => (Array.isArray(each) ? each.map((text) => `${name}: ${text}`) : []));
 }
 
 /** No usable answer: no connection, no answer in time, or one that is not of the API. The call may have been carried out. */

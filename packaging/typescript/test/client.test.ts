@@ -36,6 +36,17 @@ test("a refusal is not repeated, and its details are typed by its code", async (
   assert.deepEqual([required, error.status, error.attempts, error.idempotencyKey, sent.length], [15, 422, 1, "order-2", 1]);
 });
 
+test("the message has the first problem of a field", async () => {
+  const fields = { status: ["must be one of scheduled, started", "too long"], title: ["is required"] };
+  for (const [details, message] of [
+    [{ fields }, "invalid_request: no status: must be one of scheduled, started"],
+    [{ fields: { title: [] } }, "invalid_request: no"], [{ fields: 1 }, "invalid_request: no"], [null, "invalid_request: no"],
+  ] as const) {
+    const { baseUrl } = await scripted(answer(400, refusal("invalid_request", details)));
+    await assert.rejects(new Client({ baseUrl, apiKey }).get("/meetings"), { name: "ApiError", message });
+  }
+});
+
 test("attempts end", async () => {
   const { baseUrl, sent } = await scripted(answer(429, refusal("rate_limited"), soon));
   const error = await new Client({ baseUrl, apiKey, maxAttempts: 3 }).get("/me").catch((e: unknown) => e);
