@@ -199,7 +199,9 @@ $(VENV)/.run.stamp: LOG = $(VENV)/install.log
 $(VENV)/.run.stamp: $(VENV)/.venv.stamp requirements/run.txt pyproject.toml
 	@echo "Installing the locked packages of the service" >&2
 	@: > $(LOG); while sleep 4 && kill -0 $$$$ 2>/dev/null; do \
-	    grep -E '^ *(Collecting|Downloading|Installing) ' $(LOG) | tail -n 1 | cut -c 1-72 >&2; done & showing=$$!; \
+	    if grep -q '^Installing ' $(LOG); then \
+	      set -- $(VENV)/lib/python*/site-packages/*.dist-info; echo "Installing: $$# packages are there"; \
+	    else grep -E '^ *(Collecting|Downloading) ' $(LOG) | tail -n 1 | cut -c 1-72; fi >&2; done & showing=$$!; \
 	  $(PY) -m pip --disable-pip-version-check --no-input install --progress-bar off --require-hashes \
 	    -r requirements/run.txt > $(LOG) 2>&1; status=$$?; \
 	  kill $$showing; [ $$status = 0 ] || { cat $(LOG) >&2; exit $$status; }
