@@ -21,6 +21,7 @@ from tests.agents.clients import Agent, line_to
 from tests.agents.oauth import BOOKING, CALLBACK, RESOURCE, Program, allow, answered
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer, rebuilt
 from tests.support.pages import Browser
+from tests.support.texts import assert_contains
 from tests.support.visitors import Visitors
 
 
@@ -116,8 +117,16 @@ async def test_a_revoked_grant_is_refused_and_refreshes_nothing(
     [key] = await harness.query("SELECT id FROM api_keys WHERE client_id = %s", program.client_id)
     assert await works(line, tokens["access_token"])
     path = f"/dashboard/keys/{key['id']}/revoke"
-    assert (await owner.post(path, "/dashboard/keys", confirmed="")).status_code == 303
-    assert not await works(line, tokens["access_token"])
+    assert "Revoke the access now" in (await owner.get("/dashboard/keys")).text
+    asked = (await owner.post(path, "/dashboard/keys")).text
+    assert_contains(
+        asked, "Revoke the access of Agent of a test?", "refused from its next call on", absent=["gap"]
+    )
+    done = await owner.post(path, "/dashboard/keys", confirmed="yes")
+    assert "The access is revoked." in (await owner.get(done.headers["location"])).text
+    answer = await Agent(line, tokens["access_token"]).ask("tools/list")
+    message = "The access was revoked or has ended. Connect the program again."
+    assert (answer.status_code, answer.json()["error"]["message"]) == (401, message)
     refused(await program.refresh(tokens["refresh_token"]), "invalid_grant")
     assert await audit(harness, customer) == ["grant.given", "grant.revoked"]
 

@@ -25,6 +25,7 @@ from meetcore.usecases.webhooks.endpoints import Registration
 from tests.support.api_harness import TIER_CREDITS, ApiHarness, Customer
 from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
 from tests.support.sandbox_recordings import store_recording
+from tests.support.texts import assert_contains
 
 __all__ = ["browsers", "sign_in"]  # fixtures
 
@@ -224,4 +225,7 @@ async def test_entries_are_filtered_by_the_key_that_caused_them(customer: Custom
         assert [row["api_key_id"] for row in rows] == [str(key_id)]
         nothing = (await browser.get(f"{PAGE}?key={key_id}&kind=topup")).text
         assert "Nothing was found." in nothing
-    assert re.search(rf'href="{PAGE}\?key={first}"', (await browser.get("/dashboard/keys")).text)
+    page = (await browser.get("/dashboard/keys")).text
+    assert re.search(rf'href="{PAGE}\?key={first}"', page)
+    # Spent today, and the use is not written yet.
+    assert_contains(page, "<dt>Last used</dt><dd>no use recorded yet", absent=["never"])

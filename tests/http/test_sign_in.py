@@ -178,10 +178,17 @@ async def test_a_fresh_sign_in_says_why_it_is_asked_for_and_knows_the_address(
     page, address = "/sign-in?reason=fresh", f'value="{customer.email}"'
     recent, link = "a sign-in of the last 15 minutes", "does not prove that you are its member"
     asked = (await by_link.get((await by_link.get("/dashboard/keys/new")).headers["location"])).text
-    assert_contains(asked, link, address, "/dashboard/keys/new", absent=[recent])
-    assert_contains((await by_mail.get(f"/dashboard{page}")).text, recent, address, absent=[link])
+    assert_contains(asked, link, address, "/dashboard/keys/new", "connecting a program", absent=[recent])
+    assert_contains(
+        (await by_mail.get(f"/dashboard{page}")).text, recent, address, "connecting a program", absent=[link]
+    )
     asked = (await guest.get(f"/dashboard{page}")).text
-    assert_contains(asked, "Open a new link where you got the last one", absent=[recent, link, "@"])
+    assert_contains(
+        asked,
+        "Open a new link where you got the last one",
+        "connecting a program",
+        absent=[recent, link, "@"],
+    )
     assert_contains((await console.get(f"/console{page}")).text, recent, "@example.com")
     stranger = await site.browser()
     assert_contains((await stranger.get(f"/dashboard{page}")).text, recent, absent=["@example.test"])

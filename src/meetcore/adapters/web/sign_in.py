@@ -36,15 +36,18 @@ _SENT: Final = _(
 
 _REASONS: Final = {
     "fresh": _(
-        "Keys, new webhooks and money ask for a sign-in of the last 15 minutes. Sign in once more to go on."
+        "Keys, connecting a program, new webhooks and money ask for a sign-in of the last 15 minutes. Sign "
+        "in once more to go on."
     ),
     "link": _(
-        "The link that you came by opens this account, but does not prove that you are its member. Keys, new "
-        "webhooks and money ask you to sign in yourself. Then you go on where you were."
+        "The link that you came by opens this account, but does not prove that you are its member. Keys, "
+        "connecting a program, new webhooks and money ask you to sign in yourself. Then you go on where you "
+        "were."
     ),
     "guest": _(
-        "You are here as a guest, and came more than 15 minutes ago, which is too long for keys, new "
-        "webhooks and money. Open a new link where you got the last one, or sign in as a member."
+        "You are here as a guest, and came more than 15 minutes ago, which is too long for keys, connecting "
+        "a program, new webhooks and money. Open a new link where you got the last one, or sign in as a "
+        "member."
     ),
     "invited": _("The invited address has access already. Sign in with it, then accept the invitation."),
 }

@@ -235,6 +235,7 @@ DONE: Final[Mapping[str, str]] = {
     "note_edited": _("The notes are corrected."),
     "cap_changed": _("The cap is changed."),
     "key_revoked": _("The key is revoked."),
+    "access_revoked": _("The access is revoked."),
     "webhook_registered": _("The URL is registered."),
     "webhook_changed": _("The webhook is changed."),
     "webhook_removed": _("The webhook is removed."),

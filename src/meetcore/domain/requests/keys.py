@@ -34,6 +34,7 @@ PLAYGROUND_LASTS: Final = timedelta(hours=1)
 
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _PREFIX = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII)
+_ENDED = "The access was revoked or has ended. Connect the program again."
 _REFUSAL = "The API key is wrong, revoked or expired. Send it as: Authorization: Bearer <API_KEY>."
 
 
@@ -180,15 +181,19 @@ def read_bearer(header: str | None, prefix: str, *, takes_tokens: bool = False) 
             "Was it copied whole?"
         )
     if not _SECRET.fullmatch(secret):
-        raise InvalidApiKey(_REFUSAL)
+        raise InvalidApiKey(_refusal(key))
     return key
 
 
-def check_usable(key: ApiKey | None, now: datetime) -> ApiKey:
-    """Return a stored key; raise `InvalidApiKey` if unknown, revoked, or expired at `now` (rule 5/3)."""
+def check_usable(key: ApiKey | None, text: str, now: datetime) -> ApiKey:
+    """Return the stored key of a text; raise `InvalidApiKey` if unknown, revoked, or expired (rule 5/3)."""
     if key is None or not is_usable(key, now) or (key.token_expires_at and now >= key.token_expires_at):
-        raise InvalidApiKey(_REFUSAL)
+        raise InvalidApiKey(_refusal(text))
     return key
+
+
+def _refusal(text: str) -> str:
+    return _ENDED if text.split("_", 2)[1] == ACCESS_TOKEN else _REFUSAL
 
 
 def is_usable(key: ApiKey, now: datetime) -> bool:

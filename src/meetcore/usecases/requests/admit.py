@@ -252,11 +252,12 @@ class Admit:
                 account.
             ServiceUnavailable: too many unknown keys wait to be looked up.
         """
-        key_digest = digest(read_bearer(authorization, self.key_prefix, takes_tokens=takes_tokens))
+        text = read_bearer(authorization, self.key_prefix, takes_tokens=takes_tokens)
+        key_digest = digest(text)
         look_up = partial(self.queries.find_caller, key_digest, includes)
         caller = await self.lookups.find(key_digest, now, look_up)
         try:
-            check_usable(None if caller is None else caller.key, now)
+            check_usable(None if caller is None else caller.key, text, now)
             assert caller is not None
             check_active(caller.account.suspended_at)
         except InvalidApiKey:

@@ -134,10 +134,10 @@ def test_a_key_is_valid_until_it_is_revoked_or_the_instant_it_expires(
     key: keys.ApiKey | None, is_valid: bool
 ) -> None:
     if is_valid:
-        assert keys.check_usable(key, NOW) is key
+        assert keys.check_usable(key, MINTED, NOW) is key
     else:
         with pytest.raises(InvalidApiKey):
-            keys.check_usable(key, NOW)
+            keys.check_usable(key, MINTED, NOW)
 
 
 @pytest.mark.parametrize("space", ["\t", "\u00a0", "\r", "\n"])
@@ -149,14 +149,14 @@ def test_no_white_space_but_spaces_is_dropped(space: str) -> None:
 @pytest.mark.spec("5/3")
 @given(api_keys(NOW))
 def test_a_key_that_is_neither_revoked_nor_expired_is_accepted_unchanged(key: keys.ApiKey) -> None:
-    assert keys.check_usable(key, NOW) is key
+    assert keys.check_usable(key, MINTED, NOW) is key
 
 
 @pytest.mark.spec("5/3", "4.2/1")
 @given(api_keys(NOW, is_usable=False))
 def test_a_key_that_is_revoked_or_past_its_term_is_refused(key: keys.ApiKey) -> None:
     with pytest.raises(InvalidApiKey):
-        keys.check_usable(key, NOW)
+        keys.check_usable(key, MINTED, NOW)
 
 
 @pytest.mark.spec("5/2")
@@ -173,7 +173,7 @@ def test_unknown_malformed_revoked_and_expired_are_answered_alike() -> None:
     messages = {refusal("Bearer mk_live_" + "!" * 43)}
     for key in (None, evolve(KEY, revoked_at=NOW), evolve(KEY, expires_at=NOW)):
         with pytest.raises(InvalidApiKey) as refused:
-            keys.check_usable(key, NOW)
+            keys.check_usable(key, MINTED, NOW)
         messages.add(refused.value.message)
     assert len(messages) == 1
 
@@ -232,7 +232,7 @@ def test_what_members_do_by_hand_is_paid_with_every_scope_and_no_cap() -> None:
     keys.require_scope(key, ())
     for scope in keys.Scope:
         keys.require_scope(key, (scope,))
-    assert keys.check_usable(key, NOW + timedelta(days=4_000)) == key
+    assert keys.check_usable(key, MINTED, NOW + timedelta(days=4_000)) == key
 
 
 @pytest.mark.parametrize("name", [keys.DEFAULT_NAME, "k", "Kasir 2 (cabang Bandung): é", "n" * keys.MAX_NAME])
@@ -279,14 +279,14 @@ def test_a_rolled_key_is_a_new_one_for_the_same_and_the_old_one_ends(
         NEW_ID, key.account_id, key.scopes, key.daily_cap, NOW, key.expires_at, None, key.name, MINTED[-4:],
         MEMBER, None, key.id,
     )  # fmt: skip
-    assert keys.check_usable(rolled.new, NOW) == rolled.new
+    assert keys.check_usable(rolled.new, MINTED, NOW) == rolled.new
     end = NOW + overlap_h * HOUR
     if overlap_h:
-        assert keys.check_usable(rolled.old, NOW) == rolled.old
+        assert keys.check_usable(rolled.old, MINTED, NOW) == rolled.old
         assert rolled.old.expires_at == (end if key.expires_at is None else min(end, key.expires_at))
     for later in (end, end + TICK):
         with pytest.raises(InvalidApiKey):
-            keys.check_usable(rolled.old, later)
+            keys.check_usable(rolled.old, MINTED, later)
     assert evolve(rolled.old, expires_at=key.expires_at, revoked_at=None) == key
 
 
@@ -348,13 +348,30 @@ def test_a_token_of_a_grant_is_read_where_tokens_are_taken_alone() -> None:
         keys.read_bearer(f"Bearer {keys.mint('mk', bytes(32), keys.REFRESH_TOKEN)}", "mk", takes_tokens=True)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (MINTED, "The API key is wrong, revoked or expired. Send it as: Authorization: Bearer <API_KEY>."),
+        ("mk_oauth_" + "a" * 43, "The access was revoked or has ended. Connect the program again."),
+        (
+            "oauth_live__oauth_" + "a" * 36,
+            "The API key is wrong, revoked or expired. Send it as: Authorization: Bearer <API_KEY>.",
+        ),
+    ],
+)
+def test_a_refusal_says_how_to_get_in_again(text: str, message: str) -> None:
+    with pytest.raises(InvalidApiKey) as refused:
+        keys.check_usable(None, text, NOW)
+    assert refused.value.message == message
+
+
 def test_a_grant_ends_with_its_access_token_and_is_not_rolled() -> None:
     now = datetime(2026, 12, 1, tzinfo=UTC)
     end = now + timedelta(hours=1)
     grant = keys.ApiKey(UUID(int=1), UUID(int=2), (), None, now, client_id="c", token_expires_at=end)
-    assert keys.check_usable(grant, now) is grant
+    assert keys.check_usable(grant, MINTED, now) is grant
     with pytest.raises(InvalidApiKey):
-        keys.check_usable(grant, end)
+        keys.check_usable(grant, MINTED, end)
     assert keys.is_usable(grant, end)
     assert keys.masked("mk", grant) == "mk_oauth_…"
     with pytest.raises(Conflict, match="grant"):

@@ -133,8 +133,15 @@ async def _ask_to_revoke(visit: Visit) -> Question:
     found = next(
         (use.key for use in await visit.use.keys.list_use(visit.signed_in) if use.key.id == key_id), None
     )
+    key = require_record(found, "key")
+    if key.client_id is not None:
+        return Question(
+            visit.text(_("Revoke the access of %(name)s?"), name=key.name),
+            visit.text(_("The program is refused from its next call on.")),
+            visit.text(_("Revoke the access")),
+        )
     return Question(
-        visit.text(_("Revoke the key %(name)s?"), name=require_record(found, "key").name),
+        visit.text(_("Revoke the key %(name)s?"), name=key.name),
         visit.text(
             _(
                 "Requests with it are refused at once, and it cannot be made to work again. To change to a "
@@ -147,8 +154,8 @@ async def _ask_to_revoke(visit: Visit) -> Question:
 
 @Page("POST", f"{KEYS}/{{id}}/revoke", Action.MANAGE_KEYS, needs_fresh=True, ask=_ask_to_revoke)
 async def revoke_key(visit: Visit) -> Response:
-    await visit.use.keys.revoke(visit.signed_in, visit.client_address, visit.path_id("key"))
-    return see_other(f"{KEYS}?done=key_revoked")
+    key = await visit.use.keys.revoke(visit.signed_in, visit.client_address, visit.path_id("key"))
+    return see_other(f"{KEYS}?done={'key' if key.client_id is None else 'access'}_revoked")
 
 
 async def _list(
@@ -214,6 +221,8 @@ def _new_id(visit: Visit) -> UUID | None:
 def _overlap_text(visit: Visit, hours: int) -> str:
     if hours == 0:
         return visit.text(_("0 hours: it stops at once"))
+    if hours == 1:
+        return visit.text(_("1 hour"))
     return (
         visit.text(_("%(hours)s hours"), hours=hours)
         if hours < 72
