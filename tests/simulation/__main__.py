@@ -95,24 +95,27 @@ def tried(template: str, case: Case, options: argparse.Namespace) -> tuple[Resul
     if len({each.trace for each in results}) > 1:
         result.faults.append("two runs of the seed differ")
         text += differences(results) if options.lines else ()
-    elif result.struck and result.faults and not case.plant:
-        text += shrunk(template, case.seed, result, options)
+    elif result.struck and result.faults and not case.within:
+        text += shrunk(template, case, result, options)
     if result.faults:
         plant = f" --plant '{case.plant}'" if case.plant else ""
         text.append(f'  again: make simulate ARGS="--first {case.seed} --seeds 1{plant} --lines"')
     return result, text
 
 
-def shrunk(template: str, seed: int, result: Result, options: argparse.Namespace) -> list[str]:
+def shrunk(template: str, case: Case, result: Result, options: argparse.Namespace) -> list[str]:
     """Describe which faults of a failing run are enough for it to fail."""
 
     def fails(only: Sequence[Fault]) -> bool:
-        return bool(apart(template, seed, only=only).faults)
+        return bool(apart(template, case.seed, planted=case.plant, only=only).faults)
 
     left = shrink(result.struck, fails, options.shrink)
-    text = [f"  of {len(result.struck)} faults these are enough:", *(f"    {each.text}" for each in left)]
+    text = [
+        f"  of {len(result.struck)} faults {len(left)} are enough",
+        *(f"    {each.text}" for each in left),
+    ]
     if options.lines:
-        text += apart(template, seed, keeps_lines=True, only=left).lines
+        text += apart(template, case.seed, keeps_lines=True, planted=case.plant, only=left).lines
     return text
 
 

@@ -39,8 +39,8 @@ POLICY: Final = Policy(
     orphan_window_s=60.0,
     empty_for=timedelta(seconds=40),
     periods=Periods(
-        sweep_s=4.0, provider_events_s=4.0, payments_s=4.0, recordings_s=4.0, retention_s=20.0,
-        requests_s=20.0,
+        deliveries_s=2.0, notes_s=4.0, sweep_s=4.0, provider_events_s=4.0, payments_s=4.0, recordings_s=4.0,
+        retention_s=20.0, requests_s=20.0,
     ),
 )  # fmt: skip
 """Idle rounds are most of a run, so that they are rarer than by default; what they wait for is sooner."""

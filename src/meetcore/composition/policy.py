@@ -53,8 +53,13 @@ if TYPE_CHECKING:
 
 @frozen
 class Periods:
-    """Seconds between two rounds of each periodic task; `verify_s` between two slices of the ledger."""
+    """Seconds between two rounds of each periodic task; `verify_s` between two slices of the ledger.
 
+    `deliveries_s` and `notes_s` are those of the claims, for which a notification comes sooner.
+    """
+
+    deliveries_s: float = 0.25
+    notes_s: float = 1.0
     sweep_s: float = 2.0
     provider_events_s: float = 1.0
     payments_s: float = 1.0

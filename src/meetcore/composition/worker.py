@@ -56,12 +56,18 @@ async def _once(task: PeriodicTask) -> bool:
 def _workers(application: Application) -> dict[Part, delivery_worker.DeliveryWorker | note_worker.NoteWorker]:
     workers: dict[Part, delivery_worker.DeliveryWorker | note_worker.NoteWorker] = {}
     tasks, in_flight = application.periodic_tasks, application.policy.claim_limits.total
+    every = application.policy.periods
     if application.deliver is not None:
         workers[Part.WEBHOOKS] = delivery_worker.DeliveryWorker(
-            application.deliver, tasks[Part.WEBHOOKS], max_in_flight=in_flight
+            application.deliver,
+            tasks[Part.WEBHOOKS],
+            max_in_flight=in_flight,
+            round_s=every.deliveries_s,
         )
     if application.notes is not None:
-        workers[Part.NOTES] = note_worker.NoteWorker(application.notes.write, tasks[Part.NOTES])
+        workers[Part.NOTES] = note_worker.NoteWorker(
+            application.notes.write, tasks[Part.NOTES], round_s=every.notes_s
+        )
     return workers
 
 

@@ -4,6 +4,7 @@ from typing import Any, cast
 
 from attrs import evolve
 
+from meetcore.composition import worker
 from meetcore.composition.application import MailPorts, Part, build
 from meetcore.composition.policy import Periods, Policy, Reports
 from meetcore.usecases.requests.erasure import Purge
@@ -27,7 +28,10 @@ async def test_an_application_without_a_workers_ports_repeats_nothing() -> None:
 async def test_each_part_has_its_tasks_with_the_periods_of_the_policy() -> None:
     harness = await ApplicationHarness().start()
     ports = evolve(harness.process().ports, sender=cast(Any, object()))
-    application = build(ports, Policy(periods=Periods(sweep_s=5.0, expiry_s=7.0)))
+    periods = Periods(deliveries_s=2.0, notes_s=3.0, sweep_s=5.0, expiry_s=7.0)
+    application = build(ports, Policy(periods=periods))
+    workers = worker._workers(application)
+    assert [workers[part]._round_s for part in (Part.WEBHOOKS, Part.NOTES)] == [2.0, 3.0]
     webhooks, notes = (application.periodic_tasks[part] for part in (Part.WEBHOOKS, Part.NOTES))
     assert {task.name: task.every_s for task in webhooks} == {
         "sweep": 5.0, "reconcile": 5.0, "orphans": 5.0, "keep time": 5.0, "host keys": 5.0,
