@@ -80,6 +80,14 @@ def test_a_command_that_writes_a_row_imports_no_server_and_no_sender(empty_datab
     assert imported.isdisjoint(OF_THE_SERVICE | {"rich"})
 
 
+def test_serve_imports_no_client_and_no_formatter_of_tracebacks() -> None:
+    checks = "meetcore.composition.doctor"  # imported by the application of `serve`
+    done = run(RUN.replace("finally:", f"finally:\n    import {checks}"), "serve", "--port", "0")
+    imported = set(done.stderr.split())
+    assert imported >= {"structlog", "meetcore.cli.processes", checks}, done.stderr
+    assert imported.isdisjoint({"httpx", "rich"})
+
+
 def test_a_package_that_only_a_command_needs_is_named_where_it_is_missing() -> None:
     assert run(WITHOUT_PSYCOPG, "--help").returncode == 0
     done = run(WITHOUT_PSYCOPG, "host", "list")

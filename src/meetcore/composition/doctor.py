@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import httpx
-
 from meetcore.adapters.secrets import keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused, strange_variables
 from meetcore.adapters.settings.plugins import (
@@ -226,6 +224,8 @@ def _check_traces(settings: Settings) -> CheckResult:
         return failed(str(error))
     if not settings.traces_url:
         return ok("none set: nothing is recorded")
+    import httpx  # `serve` imports this module, too, to show the checks on a page
+
     headers = {**settings.traces_header_fields, "Content-Type": "application/x-protobuf"}
     try:  # without a body: a batch of no spans
         answer = httpx.post(settings.traces_url, headers=headers, timeout=TIMEOUT_S, trust_env=False)
@@ -254,6 +254,8 @@ def _check_base_url(settings: Settings) -> CheckResult:
 
 def read_json(url: str, headers: dict[str, str]) -> tuple[int, Any]:
     """Return the status of an answer and its JSON, if any; 0 for no answer."""
+    import httpx
+
     try:
         answer = httpx.get(url, headers=headers, timeout=TIMEOUT_S, trust_env=False, follow_redirects=False)
     except (httpx.HTTPError, httpx.InvalidURL):

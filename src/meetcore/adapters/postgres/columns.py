@@ -14,12 +14,9 @@ from string import Formatter
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import structlog
 from attrs import frozen
 
 from meetcore.ports.runtime import Cipher, CipherRefused
-
-log = structlog.get_logger("meetcore.postgres")
 
 R = TypeVar("R")
 Row = dict[str, Any]
@@ -49,6 +46,9 @@ def readable(cipher: Cipher, sealed: bytes | None, context: str) -> str | None:
     try:
         return open_text(cipher, sealed, context)
     except CipherRefused as error:
+        import structlog  # rarely, and `meetcore.adapters.system` has to be the first to import it
+
+        log = structlog.get_logger("meetcore.postgres")
         # No traceback (TRY400): a page of a list can hold a hundred of them, all alike.
         log.error("value does not open", context=context, cause=str(error))  # noqa: TRY400
         return None
