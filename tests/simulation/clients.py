@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from attrs import define
+from attrs import define, field
 
-from meetcore.domain.errors import DomainError, NoHostFree
+from meetcore.domain.errors import DomainError, InternalError, NoHostFree
 from meetcore.ports.store import StoreUnavailable
 from tests.simulation.loop import Process, SimulatedLoop
 
@@ -21,10 +21,14 @@ ANSWER_S = 60.0
 
 @define(eq=False)
 class Client:
-    """Sends a request to one process, or to one after the other until it is answered."""
+    """Sends a request to one process, or to one after the other until it is answered.
+
+    `faults` are the errors that no refusal explains, of which HTTP would make an internal error.
+    """
 
     loop: SimulatedLoop
     some_server: Callable[[], Process | None]
+    faults: list[str] = field(factory=list)
 
     async def ask(
         self, request: Callable[[Process], Coroutine[Any, Any, T]]
@@ -39,6 +43,9 @@ class Client:
         fault = task.exception()
         if isinstance(fault, (StoreUnavailable, DomainError)):
             return fault
+        if fault is not None:
+            self.faults.append(f"a request failed: {fault!r}")
+            return InternalError("simulated")
         return task.result()
 
     async def insist(self, request: Callable[[Process], Coroutine[Any, Any, T]]) -> T | DomainError:

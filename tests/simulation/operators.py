@@ -22,7 +22,7 @@ from tests.simulation.customers import Account
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.payments import Buyer
 
-ABOVE: Final = 60
+ABOVE: Final = 40
 """More credits than these, by one amount or in a day, are moved by two operators only."""
 
 
@@ -61,9 +61,9 @@ class SimulatedOperator:
                 await self._see_to_payment(*random.choice(payments))
             else:
                 self.asked += 1
-                amount = random.choice((-70, -20, 10, 30, 70))
+                amount = random.choice((-70, -20, 10, 20, 20, 70))
                 reference = f"{self.signed_in.operator.email}-{self.asked}"
-                account = random.choice(self.accounts)
+                account = random.choice((self.accounts[0], self.accounts[0], *self.accounts))
                 await self._move(account.id, ProposalKind.ADJUSTMENT, amount, reference)
 
     async def _see_to_payment(self, buyer: Buyer, name: str) -> None:

@@ -46,6 +46,8 @@ def judge(
     read, provider, customers = database.control.execute, guests.provider, crowd.customers
     meetings = {str(row["id"]): row for row in read(_MEETINGS).fetchall()}
     faults = [f"{row['work']} is still under way" for row in read(_UNDER_WAY).fetchall()]
+    for client in {id(each.client): each.client for each in customers}.values():
+        faults += client.faults
     faults += judge_money(database, crowd, meetings)
     faults += _at_provider(meetings, provider)
     faults += _hosts(customers, meetings, provider)
