@@ -319,6 +319,7 @@ def test_root_with_a_private_home_directory(place: Path) -> None:
     for _ in range(2):
         program = Program(private / "data", str(public), path=f"{private}{os.pathsep}{SOURCES}")
         assert program.home.parent == public
+        assert (private / "data" / "WHERE").read_text() == f"{program.home}\n"
         postmaster = (program.home / "pg" / "postmaster.pid").read_text().split()[0]
         assert os.readlink(f"/proc/{postmaster}/exe").startswith(f"{public}/postgres-18.")
         assert ask(program.url, "SELECT 1") == 1

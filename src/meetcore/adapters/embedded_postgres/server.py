@@ -5,7 +5,7 @@ uses the directory. A server of another program is never adopted.
 
 `postgres` refuses to run as root, so root's server runs as `meetcore` if the system has that user, else as
 `nobody`. Paths that this user cannot reach, as in a private home directory, are placed under
-`/var/lib/meetcore`.
+`/var/lib/meetcore`; a file `WHERE` in the requested directory then names the place of the data.
 """
 
 import fcntl
@@ -250,6 +250,9 @@ def _home_for(requested: Path, user: pwd.struct_passwd) -> Path:
         raise EmbeddedPostgresError(
             f"{home} belongs to user {owner}: choose another data directory, or start as that user"
         )
+    if home != requested:
+        requested.mkdir(mode=0o711, parents=True, exist_ok=True)
+        (requested / "WHERE").write_text(f"{home}\n", "utf-8")
     return home
 
 
