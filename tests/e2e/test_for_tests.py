@@ -22,6 +22,7 @@ from meetcore.adapters.embedded_postgres import is_available
 from tests.conftest import absent
 from tests.e2e.customers import meetcore_client
 from tests.support.program import PROGRAM, ROOT, START_S, Launcher, Running, environment, free_port, until
+from tests.support.texts import assert_contains
 
 HOSTILE = {
     "provider": "zoom",
@@ -164,20 +165,25 @@ def test_a_directory_of_data_is_refused(launcher: Launcher, temporary: Path) -> 
     assert (done.code, "--data-dir" in done.err) == (2, True)
 
 
-def test_the_fixture_of_the_page_works_as_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("settings", "code", "shown"),
+    [
+        ({}, 0, ["1 passed"]),
+        ({"quota_read": "x"}, 1, ["AssertionError: meetcore did not start", "MEETCORE_QUOTA_READ"]),
+    ],
+)
+def test_the_fixture_of_the_page_works_as_written(
+    tmp_path: Path, settings: dict[str, object], code: int, shown: list[str]
+) -> None:
     page = (ROOT / "docs" / "client.md").read_text("utf-8").partition("## Tests of your own")[2]
     fixture, test = re.findall(r"^```py\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    shared = (
-        "from datetime import date, time, timedelta\nfrom typing import Any\n"
-        "from meetcore.client import Client\n"
-    )
     (tmp_path / "conftest.py").write_text(fixture, "utf-8")
-    (tmp_path / "test_shop.py").write_text(shared + test, "utf-8")
-    env = environment(**HOSTILE)
+    (tmp_path / "test_shop.py").write_text(test, "utf-8")
+    env = environment(**HOSTILE | settings)
     env |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}", "NO_PROXY": "*"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", tmp_path],
         env=env, cwd=tmp_path, capture_output=True, text=True, timeout=START_S, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
+    assert done.returncode == code, done.stdout + done.stderr
+    assert_contains(done.stdout, *shown, absent=["JSONDecodeError"])
