@@ -17,23 +17,27 @@ type Ok<R> = { [S in keyof R]: S extends 200 | 201 | 202 | 204 ? Json<R[S]> : ne
 /** What an operation answers. */
 export type Answer<P extends keyof paths, M extends Method> = Operation<P, M> extends { responses: infer R } ? Ok<R> : never;
 
-type Needed<Name extends string, T> = [T] extends [never] ? { [N in Name]?: never }
-  : [T] extends [undefined] ? { [N in Name]?: never }
-  : undefined extends T ? { [N in Name]?: Exclude<T, undefined> }
-  : Record<never, never> extends T ? { [N in Name]?: T } : { [N in Name]: T };
+/** An argument: what may be left out may also be undefined, which is not sent, whatever `exactOptionalPropertyTypes` of the caller says. */
+type Given<T> = T extends readonly (infer Item)[] ? readonly Given<Item>[]
+  : T extends object ? { [K in keyof T]: Given<T[K]> | (Record<never, never> extends Pick<T, K> ? undefined : never) } : T;
+
+type Needed<Name extends string, T> = [T] extends [never] ? { [N in Name]?: undefined }
+  : [T] extends [undefined] ? { [N in Name]?: undefined }
+  : undefined extends T ? { [N in Name]?: Given<T> }
+  : Record<never, never> extends T ? { [N in Name]?: Given<T> | undefined } : { [N in Name]: Given<T> };
 
 /** What one call may say beside the operation's own arguments. */
 export interface CallOptions {
   /** Names the intent: the same key never pays twice. Calls that change something get a random one where none is given. */
-  readonly idempotencyKey?: string;
-  readonly signal?: AbortSignal;
+  readonly idempotencyKey?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** What an operation takes. */
 export type Arguments<P extends keyof paths, M extends Method> = CallOptions &
   Needed<"path", Part<Operation<P, M>, "path">> & Needed<"query", Part<Operation<P, M>, "query">> & Needed<"body", Body<Operation<P, M>>>;
 
-type Rest<T> = Record<never, never> extends T ? [arguments_?: T] : [arguments_: T];
+type Rest<T> = Record<never, never> extends T ? [arguments_?: T | undefined] : [arguments_: T];
 type Item<P extends keyof paths> = Answer<P, "get"> extends { readonly data: readonly (infer T)[]; readonly next_cursor: string | null } ? T : never;
 
 /** The paths whose `GET` answers page by page. */
@@ -43,14 +47,14 @@ export interface ClientOptions {
   /** Of the service, without `/api/v1`. Over http the key is sent to this machine alone, or with `allowHttp`. */
   readonly baseUrl: string;
   readonly apiKey: string;
-  readonly fetch?: typeof fetch;
+  readonly fetch?: typeof fetch | undefined;
   /** Of one attempt. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** At most so many; a call that was refused for what it says is not sent again. */
-  readonly maxAttempts?: number;
+  readonly maxAttempts?: number | undefined;
   /** No attempt begins after it. */
-  readonly maxTotalMs?: number;
-  readonly allowHttp?: boolean;
+  readonly maxTotalMs?: number | undefined;
+  readonly allowHttp?: boolean | undefined;
 }
 
 const RETRIED = new Set([429, 500, 502, 503, 504]);
@@ -59,8 +63,8 @@ const MAX_DELAY_MS = 8_000;
 const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
 
 interface Untyped extends CallOptions {
-  readonly path?: Readonly<Record<string, string>>;
-  readonly query?: Readonly<Record<string, unknown>>;
+  readonly path?: Readonly<Record<string, string>> | undefined;
+  readonly query?: Readonly<Record<string, unknown>> | undefined;
   readonly body?: unknown;
 }
 

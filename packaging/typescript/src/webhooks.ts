@@ -30,7 +30,7 @@ export async function verifyWebhook(
   secrets: string | readonly string[],
   signature: string | null | undefined,
   rawBody: string | Uint8Array<ArrayBuffer>,
-  { nowS = Date.now() / 1000, toleranceS = TOLERANCE_S }: { nowS?: number; toleranceS?: number } = {},
+  { nowS = Date.now() / 1000, toleranceS = TOLERANCE_S }: { nowS?: number | undefined; toleranceS?: number | undefined } = {},
 ): Promise<WebhookEvent> {
   const known = typeof secrets === "string" ? [secrets] : secrets;
   if (known.length === 0 || !known.every((each) => /^whsec_./.test(each))) {

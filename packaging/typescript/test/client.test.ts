@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ApiError, Client, ConnectionError, type Account, type Meeting } from "../src/index.js";
+import { ApiError, Client, ConnectionError, type Account, type Meeting, type WebhookWithSecret } from "../src/index.js";
 import { answer, refusal, scripted } from "./server.js";
 
 const apiKey = "mk_live_" + "k".repeat(43);
@@ -25,6 +25,15 @@ test("an intent is named by the caller's own key", async () => {
   const { baseUrl, sent } = await scripted(answer(201, { id: "m" }));
   await new Client({ baseUrl, apiKey }).post("/meetings", { body: wanted, idempotencyKey: "order-1" });
   assert.equal(sent[0]?.headers["idempotency-key"], "order-1");
+});
+
+test("an undefined argument is not sent", async () => {
+  const { baseUrl, sent } = await scripted(answer(200, { id: "w" }));
+  const client = new Client({ baseUrl, apiKey, timeoutMs: undefined });
+  await client.patch("/webhooks/{id}", { path: { id: "w" }, body: { is_active: true, description: undefined }, idempotencyKey: undefined });
+  await client.get("/meetings", { query: { status: undefined, limit: 1 } });
+  assert.deepEqual(sent.map((each) => [each.url, each.body]), [["/api/v1/webhooks/w", '{"is_active":true}'], ["/api/v1/meetings?limit=1", ""]]);
+  assert.match(String(sent[0]?.headers["idempotency-key"]), /^[0-9a-f-]{36}$/);
 });
 
 test("a refusal is not repeated, and its details are typed by its code", async () => {
@@ -142,4 +151,25 @@ export async function types(client: Client): Promise<void> {
   // @ts-expect-error the path has no such method
   await client.delete("/me");
   void [account, nothing];
+}
+
+/** Built with `exactOptionalPropertyTypes`, which callers may set, too: arguments may be undefined, answers are exact. */
+export async function undefinedArguments(client: Client, given: { key?: string }, url: string): Promise<void> {
+  const [status, text, signal] = [process.env.STATUS as "ended" | undefined, process.env.TEXT, undefined as AbortSignal | undefined];
+  await client.get("/meetings", { query: { status }, signal });
+  client.pages("/meetings", { query: status && { status }, path: undefined });
+  await client.get("/me", status && {});
+  await client.post("/meetings", { body: { ...wanted, description: text }, idempotencyKey: given.key });
+  await client.patch("/webhooks/{id}", { path: { id: "w" }, body: { event_types: status && ["meeting.ended"], description: text } });
+  new Client({ baseUrl: url, apiKey, timeoutMs: undefined, fetch: undefined, allowHttp: undefined, maxAttempts: undefined, maxTotalMs: undefined });
+  const hook: WebhookWithSecret = await client.post("/webhooks", { body: { url, event_types: ["webhook.test"], description: text } });
+  // @ts-expect-error an answer's secret is a text or not there
+  const exact: typeof hook = { ...hook, secret: undefined };
+  // @ts-expect-error a required field is given
+  await client.post("/meetings", { body: { ...wanted, title: text } });
+  // @ts-expect-error the id of a path is given
+  await client.get("/meetings/{id}", { path: { id: text } });
+  // @ts-expect-error a list has no undefined items, which JSON would make null
+  await client.patch("/webhooks/{id}", { path: { id: "w" }, body: { event_types: [undefined] } });
+  void exact;
 }
