@@ -138,7 +138,7 @@ class FollowPayments:
                 await self._follow(payment, await self.gateway.find(payment))
         except (GatewayUnknown, GatewayRefused) as error:
             self.report(PaymentReport(payment, error))
-            await self._save(payment, payments.looked)
+            await self._save(payment, _unanswered)
 
     def _require_own(self, payment: Payment) -> None:
         if payment.gateway != self.gateway.name:
@@ -242,6 +242,12 @@ class FollowPayments:
         async with self.store.begin() as tx:
             before, _ = await tx.payments.load_locked(claimed.id)
             await tx.payments.save(_kept_due(claimed, before, decide(before, now), now))
+
+
+def _unanswered(payment: Payment, now: datetime) -> Payment:
+    """Have the gateway asked again; what had ended is due by a notification, or by a refund."""
+    is_pending = payment.status is PaymentStatus.PENDING
+    return (payments.looked if is_pending else payments.asked_again)(payment, now)
 
 
 def _kept_due(claimed: Payment, before: Payment, after: Payment, now: datetime) -> Payment:

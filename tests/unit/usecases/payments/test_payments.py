@@ -191,6 +191,19 @@ async def test_an_unanswered_gateway_is_asked_until_the_operator_is(shop: Paymen
     assert shop.now() - payment.expires_at < ASKED_FOR + timedelta(hours=2)
 
 
+async def test_a_late_payment_is_asked_about_until_the_gateway_answers(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    await shop.payments.end(payment_id, GatewayStatus.EXPIRED)
+    await shop.notify(payment_id)
+    await shop.follow()
+    await shop.pay(payment_id)
+    shop.faults.plan("find", GatewayUnknown("away"), GatewayRefused("away"))
+    for _ in range(3):
+        await shop.follow()
+        shop.harness.clock.advance(1_000)
+    assert (await shop.payment(payment_id)).doubt is Doubt.PAID_AFTER_END
+
+
 async def test_a_notification_while_the_gateway_is_asked_has_it_asked_again(shop: PaymentHarness) -> None:
     payment_id = await shop.bought()
     shop.harness.clock.advance(121)
