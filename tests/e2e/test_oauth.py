@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +20,9 @@ from tests.e2e.customers import CREDITS, enrol, meeting_body
 from tests.e2e.oauth import member
 from tests.e2e.test_agents import Conversation, conversation
 from tests.support.chromium import chromium, enter, window
-from tests.support.program import Site
+from tests.support.program import ROOT, START_S, Site, environment
+
+PAGE = ROOT / "docs" / "agents.md"
 
 
 def read(agent: Conversation) -> dict[str, Any]:
@@ -47,6 +52,31 @@ def test_an_agent_connects_by_its_url_alone_and_is_refused_once_it_is_revoked(si
             write(agent, {"call": "get_me", "arguments": {}})
             write(agent, {"back": who.answer(read(agent)["authorize"], allow=False)})
             assert "access_denied" in read(agent)["refused"]
+
+
+def test_the_program_of_the_page_connects(site: Site) -> None:
+    account_id, *_ = enrol(site, 1000)
+    [code] = re.findall(
+        r"^```py\n([^`]*OAuthClientProvider.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    with site.serve() as api:
+        link = site.cli("portal", "link", "--account", account_id, "--role", "developer")["url"]
+        env = environment(base_url=api.url) | {"NO_PROXY": "127.0.0.1"}
+        with (
+            member(link, api.url) as who,
+            subprocess.Popen(
+                [sys.executable, "-c", code],
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            ) as agent,
+        ):
+            assert agent.stdout is not None
+            asked = agent.stdout.readline()
+            rest, _ = agent.communicate(who.answer(asked.split()[1]) + "\n", timeout=START_S)
+    assert agent.returncode == 0
+    assert "'balance': 1000" in rest, rest
 
 
 @contextmanager
