@@ -182,30 +182,21 @@ PLANTS: Final[Mapping[str, Callable[[], None]]] = {
 }
 """What is planted, by its name."""
 FOUND_WITHIN: Final[Mapping[str, int]] = {
-    "lost fence": 12,
-    "settled without the lease": 12,
-    "lost update of funds": 12,
-    "hold kept at the charge": 12,
-    "hold kept at giving up": 12,
-    "answer not stored": 12,
-    "orphan not looked for": 12,
-    "orphan check closed at once": 12,
-    "expired leases left": 12,
-    "calls after the lease": 12,
-    "event without delivery": 12,
-    "delivery counted at any answer": 12,
-    "host reserved for a minute": 12,
-    "latest event counts": 12,
-    "refund while a session runs": 12,
-    "end announced to no endpoint": 12,
-    "cap without what is held": 12,
-    "days of a cap in UTC": 12,
-    "refund of a payment not sent": 12,
-    "payment posted for any amount": 12,
-    "limit of operators without the account": 12,
-    "hold kept at a failed note": 12,
-    "events of an erased account kept": 12,
-    "recording that never came kept": 12,
-    "refund without the balance": 12,
+    "lost update of funds": 4,
+    "hold kept at the charge": 4,
+    "cap without what is held": 4,
+    "refund without the balance": 4,
+    "event without delivery": 4,
+    "host reserved for a minute": 4,
+    "hold kept at giving up": 4,
+    "days of a cap in UTC": 4,
+    "latest event counts": 4,
+    "payment posted for any amount": 4,
+    "end announced to no endpoint": 4,
+    "orphan check closed at once": 4,
+    "expired leases left": 4,
 }
-"""Of how many seeds, from 1 on, one finds the plant: `make simulate ARGS=--plants` runs them."""
+"""Of how many seeds, from 1 on, one finds the plant, as measured, with room for two seeds more.
+
+`make simulate ARGS=--plants` runs them. A plant that is not here has not been measured yet.
+"""
