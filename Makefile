@@ -95,8 +95,8 @@ linters: $(VENV)/.dev.stamp ## linters of others for the OpenAPI document, the a
 
 # Not part of `check` either: it needs Node.js and packages of npm, and says so where they are not there.
 .PHONY: typescript
-typescript: $(VENV)/.dev.stamp ## the TypeScript client: its types, and its tests, a part of them against a running service
-	@$(PY) scripts/typescript.py
+typescript: $(VENV)/.dev.stamp ## the TypeScript client: its types, and its tests, a part of them against a running service; ARGS=build only makes the package
+	@$(PY) scripts/typescript.py $(ARGS)
 
 # Not part of `check`, which needs one Python.
 .PHONY: pythons

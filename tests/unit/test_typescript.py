@@ -1,9 +1,13 @@
 """What the package for TypeScript says of itself agrees with the project; `make typescript` tests it."""
 
 import json
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.support.program import ROOT
 
@@ -26,3 +30,14 @@ def test_the_lock_has_hashes_and_no_address() -> None:
     for name, locked in packages.items():
         assert "resolved" not in locked
         assert not name or locked["integrity"].startswith("sha512-")
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
+@pytest.mark.parametrize("script", ["types", "build", "test"])
+def test_a_script_without_the_openapi_document_says_how_to_make_it(script: str, tmp_path: Path) -> None:
+    for name in ("package.json", ".npmrc"):
+        shutil.copy(PACKAGE / name, tmp_path)
+    command = ["npm", "--silent", "run", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "make typescript ARGS=build" in done.stderr
