@@ -134,7 +134,7 @@ def _payment(row: dict[str, Any], there: Money) -> Iterator[str]:
 
 
 def _limits(moved: list[Movement]) -> Iterator[str]:
-    """No operator, and no account, has more moved by one alone; nobody approves alone."""
+    """No operator, and no account, has more moved by one alone; no proposal is approved by its author."""
     alone: Counter[UUID] = Counter()
     for each in moved:
         if each.approver is None:
