@@ -7,7 +7,6 @@ import pytest
 import structlog
 from attrs import evolve
 
-from meetcore.adapters.postgres import columns
 from meetcore.adapters.postgres.notes import rows as notes
 from meetcore.adapters.postgres.notes import rows as recordings
 from meetcore.domain.meetings.meetings import MeetingStatus
@@ -41,7 +40,7 @@ BROKEN = b"\x01 nothing that opens"
 @pytest.fixture
 def fresh_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loggers not used yet: a used one keeps its first destination."""
-    for module in (columns, notes, recordings):
+    for module in (notes, recordings):
         monkeypatch.setattr(module, "log", structlog.get_logger())
 
 
