@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -87,10 +89,16 @@ def _command_of(pid: int) -> bytes:
         return b""
 
 
-def see_activity(site: Site) -> None:
-    """Let the site's role see transactions of others and standbys, as docs/deploying.md does."""
+@contextmanager
+def seen_activity(site: Site) -> Iterator[None]:
+    """Let the site's role see transactions of others and standbys, as docs/deploying.md does, for a while."""
+    role = servers.role_of(site.database_url)
     with psycopg.connect(servers.as_superuser(site.database_url), autocommit=True) as connection:
-        connection.execute(f"GRANT pg_read_all_stats TO {servers.role_of(site.database_url)}".encode())
+        connection.execute(f"GRANT pg_read_all_stats TO {role}".encode())
+        try:
+            yield
+        finally:  # the role is that of other tests
+            connection.execute(f"REVOKE pg_read_all_stats FROM {role}".encode())
 
 
 def test_the_ledger_is_verified_and_figures_of_the_store_are_shown(site: Site) -> None:
@@ -98,9 +106,8 @@ def test_the_ledger_is_verified_and_figures_of_the_store_are_shown(site: Site) -
     with psycopg.connect(site.database_url, autocommit=True) as connection:
         # Another test may have done it.
         connection.execute("UPDATE ledger_verification SET due_at = now(), verified_at = NULL")
-    see_activity(site)
     port = free_port()
-    with site.worker("--metrics-port", port, verify_every="24h") as worker:
+    with seen_activity(site), site.worker("--metrics-port", port, verify_every="24h") as worker:
         until(
             lambda: [line for line in lines_of(worker) if line["event"] == "ledger verified"],
             "the ledger is verified", START_S,
