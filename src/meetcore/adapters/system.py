@@ -266,6 +266,10 @@ def _log_uncaught_exceptions() -> None:
             log.critical("uncaught exception", thread=name, exc_info=trace)
 
     def unraisable(details: Any) -> None:
+        if isinstance(details.exc_value, OSError) and "ignored due to race condition" in str(
+            details.exc_value
+        ):
+            return  # Python's note on a signal that came while it was being set to be ignored
         trace = (details.exc_type, details.exc_value, details.exc_traceback)
         log.error("exception ignored", during=details.err_msg or "a destructor", exc_info=trace)
 

@@ -6,7 +6,9 @@ whatever a developer's shell names: of the settings in the environment only thos
 
 import json
 import os
+import shutil
 import signal
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +33,10 @@ DEFAULTS: Final[Mapping[str, str]] = {
 }
 DATABASE: Final[Mapping[str, str]] = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 """Settings of PostgreSQL for data that need not outlive the machine."""
+
+
+REMOVALS: Final = 50
+REMOVAL_PAUSE_S: Final = 0.1
 
 
 def settings_for_tests() -> Settings:
@@ -64,7 +70,19 @@ def temporary_directory() -> Iterator[Path]:
     with TemporaryDirectory(prefix="meetcore-", ignore_cleanup_errors=True) as name:
         place = Path(name)
         place.chmod(0o711)  # root's PostgreSQL runs as another user
-        yield place
+        try:
+            yield place
+        finally:
+            _remove(place)
+
+
+def _remove(place: Path) -> None:
+    """Remove a directory into which a process that was just killed may write once more."""
+    for _ in range(REMOVALS):
+        shutil.rmtree(place, ignore_errors=True)
+        if not place.exists():
+            return
+        time.sleep(REMOVAL_PAUSE_S)
 
 
 async def open_account(settings: Settings, network: Network, data_dir: Path) -> Callable[[], Awaitable[str]]:
