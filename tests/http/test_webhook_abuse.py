@@ -277,7 +277,8 @@ async def test_registering_hanging_names_is_refused_in_time_and_delays_no_other_
         requests = [asyncio.create_task(attacker.post("/webhooks", body(number))) for number in range(40)]
         await until(lambda: lookups.under_way >= 8)
         await other.make_webhook(url="https://fine.test/", event_types=[KIND])
-        assert not all(request.done() for request in requests), "it has not waited for them"
+        # Those that have no room are refused after two seconds, the eight that hang later.
+        assert sum(request.done() for request in requests) <= 32, "it has not waited for those that hang"
         answers = await asyncio.gather(*requests)
         assert {code_of(answer) for answer in answers} == {(422, "unprocessable_entity")}
         assert lookups.most_under_way == 8
