@@ -58,121 +58,6 @@ from meetcore.domain.webhooks.retry_schedule import (  # noqa: E402
 from meetcore.ports import video_provider  # noqa: E402
 from meetcore.ports.observability import PROCESS_METRICS, Metric  # noqa: E402
 
-ABOUT = {
-    "database_url": "the address of PostgreSQL; `dev` brings its own",
-    "secrets_key": "the keys of what is encrypted at rest: the first encrypts, all decrypt",
-    "base_url": "the address that customers use: in join links, `Location` and `docs_url`",
-    "broker_url": "wakes the workers of other processes",
-    "broker_queues": "`quorum` for a cluster of RabbitMQ, whose queues then outlive the loss of a node; see "
-    "[scaling](scaling.md)",
-    "rate_counters": "the adapter that counts requests; empty is `redis` with `MEETCORE_RATE_STORE_URL`, "
-    "else `postgres`",
-    "rate_store_url": "counts requests for all processes",
-    "provider": "the adapter of the service that runs the meetings; see [adapters](adapters.md)",
-    "jitsi_url": "the Jitsi server that links lead to",
-    "zoom_account_id": "the account whose hosts hold the meetings",
-    "zoom_client_id": "the server-to-server application of that account",
-    "zoom_client_secret": "its secret",
-    "zoom_webhook_token": "the application's secret token, which Zoom signs its events with",
-    "zoom_api_url": "Zoom's API; tokens come from the same host without `api.`",
-    "transcriber": "the adapter that transcribes; empty is `openai` with its address and model, else `local`",
-    "writer": "the adapter that writes notes; empty is `openai` with its address and model, else `rules`",
-    "ai_base_url": "an endpoint that speaks OpenAI's API, with its version; it transcribes and writes",
-    "ai_api_key": "its key; empty for one that wants none",
-    "ai_transcribe_model": "the model that transcribes",
-    "ai_transcribe_format": "`json` for a model that returns no times: seconds are then approximate",
-    "ai_spoken_language": "the language that is spoken: `note` for that of the note, `auto` to let the model "
-    "find out",
-    "ai_write_model": "the model that writes",
-    "ai_context_chars": "of a transcript given to the model at a time; a longer one goes in parts",
-    "ai_timeout_s": "seconds for one call of that endpoint as a whole",
-    "gateway": "the adapter of the payment gateway at which credits are bought; with `none` they are sold by "
-    "operators only",
-    "gateway_secret": "the gateway's secret key for its API",
-    "gateway_webhook_secret": "the secret that its notifications are verified by",
-    "gateway_url": "the address of the gateway's API",
-    "support_contact": "whom customers ask: an e-mail address or a page, on every page and in every mail",
-    "mailer": "the adapter that takes mails; empty is `smtp` with `MEETCORE_SMTP_URL`, else no mail is sent",
-    "smtp_url": "the mail server; without one no mail is sent. TLS to any host but this machine: `smtps://` "
-    "from the beginning, `smtp://` by STARTTLS",
-    "mail_from": "the sender of mails, which call the service by its name, else the seller's or the host",
-    "four_eyes_above": "credits that an operator moves alone in the console; more, in one amount or in a "
-    "day by one operator or for one account, are proposed, and another operator approves them; 0 lets "
-    "one move any",
-    "sign_up": "`closed`, or accounts are opened at `/dashboard/sign-up` by members of another account "
-    "(`invited`) or with any e-mail address (`open`); needs a mail server",
-    "oidc_issuer": "the OpenID provider at which members sign in; see "
-    "[single sign-on](operating.md#single-sign-on)",
-    "oidc_client_id": "this service's client there",
-    "oidc_client_secret": "its secret",
-    "console_oidc_issuer": "the OpenID provider at which operators sign in to the console",
-    "console_oidc_client_id": "this service's client there",
-    "console_oidc_client_secret": "its secret",
-    "tiers_file": "replaces the default pricing tiers",
-    "key_prefix": "the beginning of every API key; keys with another prefix stop working",
-    "quota_read": "reads of one key in one minute",
-    "quota_write": "changes of one key in one minute",
-    "quota_credit": "requests that cost credits, of one key in one minute",
-    "quota_tool": "agent tool calls of one key in one minute",
-    "quota_page": "requests for pages of the dashboard or the console in one session in one minute",
-    "home_page": "whether `/` says what the service is; else it leads to the API reference",
-    "mcp": "what agents are served at `/mcp`, where the extra `mcp` is installed: `everything`, or what is "
-    "for `booking` and notes",
-    "sender": "the adapter that posts webhooks",
-    "webhook_allowed_networks": "networks that webhooks may go to although they are not public",
-    "webhook_denied_networks": "networks that no webhook goes to, beside those that are not public; they win "
-    "over the allowed ones",
-    "ca_file": "authorities beside the system's, which certificates of receivers of webhooks and of the mail "
-    "server may be of",
-    "webhook_retry_schedule": "seconds before the second, third, ... attempt",
-    "webhook_posts_per_host": "posts in flight at one destination host, over all accounts and workers; one "
-    "account gets at most half of them; three times as many go out in a second",
-    "webhook_posts_in_flight": "posts in flight in one worker; one account gets at most a quarter of them",
-    "connections": "open connections of each process of `serve`, a fifth of them from one address or IPv6 "
-    "/64; beyond them the one that waited longest without a request is closed",
-    "drain_s": "seconds for which `serve` and `dev` go on after SIGTERM, with `/readyz` at 503",
-    "trusted_proxies": "proxies whose `X-Forwarded-For` names the client; see "
-    "[behind a proxy](deploying.md#behind-a-proxy)",
-    "account_creations_percent": "of what other accounts left of the creations that the provider allows in a "
-    "day, how much one account may use; 100 is no limit",
-    "ledger_keys": "keys that old entries of the ledger are verified under, of keys that were removed from "
-    "`MEETCORE_SECRETS_KEY`; see [the secrets key](operating.md#the-secrets-key)",
-    "room_key": "the key of names of Jitsi's rooms and links of sandbox meetings, where it is not the "
-    "last key of `MEETCORE_SECRETS_KEY`",
-    "pdf_fonts": "fonts of PDFs for characters that Noto Sans lacks (Chinese, Arabic, symbols), tried in "
-    "this order",
-    "scratch_directory": "where media lies while it is worked on: on a disk, in files without names",
-    "media_cpu_percent": "of one processor that each process takes that works on media; 0 is 25 on a machine "
-    "of up to three processors and 100 on others",
-    "recording_retention_days": "days for which a recording is kept; one that is there keeps its own",
-    "meeting_retention_days": "days after its end for which a meeting is kept; 0 is for good; see "
-    "[retention](operating.md#retention)",
-    "note_retention_days": "days for which a note is kept; 0 is as many as a meeting",
-    "event_retention_days": "days for which events, deliveries and attempts are kept and shown; their rows "
-    "go with the partition that they are in, up to a week later",
-    "notes_in_flight": "notes in progress, over all workers; each has one call to the AI provider at a time",
-    "note_retry_schedule": "seconds before the second, third, ... try of a step of a note",
-    "transcript_wait_s": "seconds for which notes wait for the video provider's transcript, which has names; "
-    "empty is 1800 for Zoom and 0 for the others",
-    "meeting_empty_for_s": "seconds after the last session in a meeting's time until it is over, unless "
-    "another one begins",
-    "database_pooler": "`transaction` behind PgBouncer in transaction mode; see "
-    "[behind PgBouncer](deploying.md#behind-pgbouncer)",
-    "database_direct_url": "where PostgreSQL itself is, for `migrate`; with a pooler required there",
-    "database_pool_size": "connections to PostgreSQL of each process, at most",
-    "database_read_url": "a standby that lists of the API may be read from, with what their caller has "
-    "written, on half as many connections; see [lists from a standby](deploying.md#lists-from-a-standby)",
-    "database_timeout_s": "seconds after which a transaction is given up, the wait for a connection "
-    "included; PostgreSQL itself ends each statement 2 s sooner",
-    "verify_every": "how often workers verify the whole ledger, a little at a time; 0 is never",
-    "traces_url": "where traces are sent: the OTLP/HTTP address of a collector; nothing is recorded without; "
-    "see [observability](observability.md#traces)",
-    "traces_headers": "sent with each batch of them, such as the collector's key",
-    "traces_sampled": "share of requests that are recorded",
-    "log_level": "the lowest level that is logged",
-}
-"""The purpose of each setting, in the order of the table."""
-
 # Rules that no validator of the settings carries: they are checked where the value is used.
 MUST = {
     "secrets_key": "base64url of 32 bytes, several with commas; required",
@@ -186,31 +71,6 @@ MUST = {
     "four_eyes_above": "a whole number of at least 0",
 }
 REQUIRED = {"database_url": "; required"}
-
-
-ABILITIES = {
-    "name": "the name that the adapter is registered under",
-    "password": "the passwords that it accepts; with `None` a request with a password is refused",
-    "has_recording": "it records: the plugin has `files`. Else `with_recording` and `auto_notulen` are "
-    "refused",
-    "has_capacity": "a meeting takes the seats of its tier. Else meetings show `capacity` as `null`",
-    "has_login": "it can demand a login. Else `must_login` is refused",
-    "has_mute": "it can mute who joins. Else `mic_off` is refused",
-    "has_notification": "it mails the host. Else `email_notification` is refused",
-    "has_hosts": "each meeting takes a host, which an operator adds (`meetcore host add`) and "
-    "`provider_user_id` names. Else that is empty, and no host is ever lacking",
-    "creations_per_host_day": "a limit of each host between midnights in UTC: at it, `create` raises "
-    "`HostUnavailable`",
-    "host_key_digits": "hosts have keys of this length: `set_host_key` sets one. With `None` it raises "
-    "`ProviderRefused`",
-    "remembers_meetings": "after a removal `find` is empty and `remove` says `GONE`. Else meetings are "
-    "derived from the order, and nothing is stored",
-    "leaves_orphans": "one `create` may make two meetings, or one after it was given up: for five minutes "
-    "`find` is called again, and what is too much is removed",
-    "lists_meetings": "`list_host` and `read` serve `meetcore reconcile`. Else they return nothing: an empty "
-    "list, and `None`",
-}
-"""The meaning of each ability of a provider."""
 
 
 def main(arguments: list[str]) -> int:
@@ -367,16 +227,14 @@ def _type(annotation: Any) -> str:
 
 
 def abilities_table() -> str:
-    """Return every ability with its default and meaning."""
+    """Return every ability with its default; the page itself says the meanings."""
+    meanings = _last_cells("docs/adapters.md", "abilities")
     return _table(
         ("ability", "default", "meaning"),
         (
-            (
-                f"`{each.name}`",
-                "" if each.default is attrs.NOTHING else f"`{each.default}`",
-                ABILITIES[each.name],
-            )
+            (name, "" if each.default is attrs.NOTHING else f"`{each.default}`", meanings.get(name, ""))
             for each in attrs.fields(meetings.ProviderAbilities)
+            for name in (f"`{each.name}`",)
         ),
     )
 
@@ -412,17 +270,32 @@ def role_scopes_table() -> str:
 
 
 def settings_table() -> str:
-    """Return every setting with its default and its rule."""
-    fields = {field.name: field for field in attrs.fields(Settings)}
-    if fields.keys() != ABOUT.keys():
-        raise SystemExit(f"ABOUT must describe these: {sorted(fields.keys() ^ ABOUT.keys())}")
+    """Return every setting with its default and its rule; the page itself says the purposes."""
+    purposes = _last_cells("docs/settings.md", "settings")
+    fields = {f"`{PREFIX}{each.name.upper()}`": each for each in attrs.fields(Settings)}
+    known = [name for name in purposes if name in fields]
     rows = []
-    for name, about in ABOUT.items():
+    for name in [*known, *(fields.keys() - purposes.keys())]:
         field = fields[name]
         default = str(field.default).lower() if field.type is bool else str(field.default)
-        shown = f"`{default}`" if default else "empty"
-        rows.append((f"`{PREFIX}{name.upper()}`", shown, _must(field), about))
+        rows.append((name, f"`{default}`" if default else "empty", _must(field), purposes.get(name, "")))
     return _table(("variable", "default", "must be", "purpose"), rows)
+
+
+def _last_cells(page: str, part: str) -> dict[str, str]:
+    """Return what people wrote into the last column of a table, by its first cell.
+
+    Raises:
+        SystemExit: a row has no such text.
+    """
+    text = (ROOT / page).read_text("utf-8").partition(f"<!-- generated: {part} -->")[2]
+    rows = [
+        [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        for line in text.partition("<!-- end of")[0].strip().splitlines()[2:]
+    ]
+    if empty := [cells[0] for cells in rows if not cells[-1]]:
+        raise SystemExit(f"{page}: say in the last column what {', '.join(empty)} is for")
+    return {cells[0]: cells[-1] for cells in rows}
 
 
 def _must(field: attrs.Attribute[Any]) -> str:
