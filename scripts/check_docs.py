@@ -7,17 +7,19 @@ where a page is stale. The text around the markers is written by hand.
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import attrs
+from cyclopts import App
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "scripts")]
@@ -29,6 +31,7 @@ from meetcore.adapters.api.examples import EVENTS, payload  # noqa: E402
 from meetcore.adapters.http.error_pages import ERROR_PAGES  # noqa: E402
 from meetcore.adapters.prometheus import BUILD, FIGURES, UP  # noqa: E402
 from meetcore.adapters.settings import PREFIX, SecretStr, Settings  # noqa: E402
+from meetcore.cli.main import FOR_CUSTOMERS, program  # noqa: E402
 from meetcore.domain.meetings import (  # noqa: E402
     cancellation,
     hosts,
@@ -96,6 +99,8 @@ def wanted_pages() -> dict[str, str]:
         "docs/webhooks.md": {
             "events": event_table(), "payload": payload_block(), "retries": retry_sentence(),
         },
+        "docs/operating.md": {"commands": command_table(for_customers=False)},
+        "docs/client.md": {"commands": command_table(for_customers=True)},
         "docs/errors.md": {"errors": error_table()},
         "docs/embedding.md": shown_parts("docs/embedding.md"),
         "docs/settings.md": {"settings": settings_table()},
@@ -170,6 +175,35 @@ def error_table() -> str:
             for code, page in ERROR_PAGES.items()
         ),
     )
+
+
+def command_table(*, for_customers: bool) -> str:
+    """Return the commands with their arguments, options and help."""
+    return _table(
+        ("command", "options", "does"),
+        (
+            row
+            for row in _commands(program, "meetcore")
+            if (row[0].strip("`").split()[1] in FOR_CUSTOMERS) == for_customers
+        ),
+    )
+
+
+def _commands(group: App, path: str) -> Iterator[Sequence[str]]:
+    for name in group:
+        command, whole = group[name], f"{path} {name}"
+        if name.startswith("-"):
+            continue
+        if command.default_command is None:
+            yield from _commands(command, whole)
+            continue
+        parameters = inspect.signature(command.default_command).parameters
+        words = {each: each.rstrip("_").replace("_", "-") for each in parameters}
+        is_option = {each: parameter.kind is parameter.KEYWORD_ONLY for each, parameter in parameters.items()}
+        arguments = [words[each].upper() for each in parameters if not is_option[each]]
+        options = [f"`--{words[each]}`" for each in parameters if is_option[each]]
+        about = command.help.partition("Parameters\n")[0]
+        yield f"`{' '.join([whole, *arguments])}`", ", ".join(options), about.strip()
 
 
 def event_table() -> str:

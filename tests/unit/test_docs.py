@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +10,8 @@ from typing import Any
 import attrs
 import pytest
 from attrs import field, frozen
-from cyclopts import App
 
 from meetcore.adapters.settings import PREFIX, Settings
-from meetcore.cli.main import FOR_CUSTOMERS, program
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -81,17 +78,6 @@ def links() -> Iterator[tuple[Path, str, str]]:
         for link in LINK.finditer(FENCE.sub("", page.read_text("utf-8"))):
             if not re.match(r"[a-z]+:", link["path"]):
                 yield page, link["path"], link["anchor"] or ""
-
-
-def commands(group: App, path: str) -> Iterator[tuple[str, App]]:
-    for name in group:
-        if name.startswith("-"):
-            continue
-        command = group[name]
-        if command.default_command is None:
-            yield from commands(command, f"{path} {name}")
-        else:
-            yield f"{path} {name}", command
 
 
 def anchors_of(page: Path) -> set[str]:
@@ -180,20 +166,3 @@ def test_the_readme_is_short_and_starts_with_what_it_is_why_for_whom_and_the_two
     assert (ROOT / picture[1]).is_file()
     assert [line.partition("   ")[0] for line in head[5]] == ["```sh", "make run", "make test", "```"]
     assert head[6][0].startswith("Both need Python 3.11 or newer")
-
-
-@pytest.mark.parametrize(("path", "command"), list(commands(program, "meetcore")))
-def test_a_page_documents_every_command_and_option(path: str, command: App) -> None:
-    page, heading = ("operating.md", "## Commands")
-    if path.split()[1] in FOR_CUSTOMERS:
-        page, heading = ("client.md", "## At the command line")
-    text = (ROOT / "docs" / page).read_text("utf-8").partition(heading)[2]
-    rows = [line for line in text.splitlines() if re.match(rf"\| `{path}( ID)?` ", line)]
-    assert len(rows) == 1, path
-    signature = inspect.signature(command.default_command)  # type: ignore[arg-type]  # commands() lets no None through
-    wanted = {
-        f"--{name.rstrip('_').replace('_', '-')}"
-        for name, parameter in signature.parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    }
-    assert wanted == set(re.findall(r"`(--[a-z-]+)`", rows[0]))

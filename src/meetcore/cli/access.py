@@ -80,7 +80,7 @@ def forget_identities(*, email: str, json: Json = False) -> None:
 
 @operator.command(name="add")
 def add_operator(*, email: str, role: str, json: Json = False) -> None:
-    """Let somebody use the console.
+    """Give access to the console.
 
     Parameters
     ----------
