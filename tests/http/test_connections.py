@@ -165,15 +165,6 @@ async def test_a_head_may_come_in_parts(cut: int) -> None:
             assert (await wire.ask(GET[cut:]))[0] == 200
 
 
-async def test_what_comes_slowly_but_in_time_is_answered() -> None:
-    async with served(whole, ConnectionLimits(head_timeout_s=10)) as server:
-        wire = await server.connect()
-        for byte in GET[:-1]:
-            await wire.send(bytes([byte]))
-            await asyncio.sleep(0.002)
-        assert (await wire.ask(GET[-1:]))[0] == 200
-
-
 async def test_an_idle_connection_is_kept_longer_than_a_head_may_take() -> None:
     async with served(whole, timeout_keep_alive=60) as server:
         wire = await server.connect()
@@ -342,14 +333,6 @@ async def test_a_request_names_its_host_once(head: bytes, status: int) -> None:
         if status == 400:
             assert fields["connection"] == "close"
             assert await wire.is_closed(5)
-
-
-@pytest.mark.parametrize(
-    "head", [b"GET / HTTP/0.9\r\n\r\n", b"GET / HTTP/0.9\r\nHost: x\r\n\r\n", b"GET /\r\n\r\n"]
-)
-async def test_no_request_of_http_0_9_is_answered(head: bytes) -> None:
-    async with served(whole) as server:
-        assert (await (await server.connect()).ask(head))[0] == 400
 
 
 async def test_white_space_around_a_value_is_no_part_of_it() -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 from attrs import evolve
 
-from meetcore.domain.errors import Conflict, Unprocessable
 from meetcore.domain.members.roles import OperatorRole
 from meetcore.domain.money.ledger import MAX_CREDITS
 from meetcore.domain.money.proposals import Proposal, ProposalKind
@@ -78,21 +77,6 @@ async def test_a_balance_beyond_the_range_is_explained_and_the_proposal_stays(
     assert await customer.balance() == 1000
 
 
-async def test_many_approvals_at_once_book_once(customer: Customer, sign_in: SignIn) -> None:
-    proposal = await proposed(customer, await sign_in())
-    operators = [await who_is(customer.application, await sign_in()) for _ in range(6)]
-    use = customer.application.console.proposals
-    outcomes = await asyncio.gather(
-        *(use.approve(who, None, proposal.id) for who in operators),
-        *(use.reject(who, None, proposal.id) for who in operators[:2]),
-        return_exceptions=True,
-    )
-    decided = [each for each in outcomes if isinstance(each, Proposal)]
-    assert len(decided) == 1
-    assert {type(each) for each in outcomes} <= {Proposal, Conflict, Unprocessable}
-    assert await customer.balance() == (6000 if decided[0].is_approved else 1000)
-
-
 async def test_of_two_new_proposals_after_an_expired_one_one_is_made(
     customer: Customer, sign_in: SignIn
 ) -> None:
@@ -136,12 +120,6 @@ async def test_a_form_above_the_limit_proposes_and_one_below_moves(
     for expected in (Movement.POSTED, Movement.REPEATED):
         assert await use.move_credits(who, *moved, sign * 100, "paid", reference) is expected
     assert await customer.balance() == 1000 + sign * 100
-
-
-async def test_support_decides_nothing(sign_in: SignIn) -> None:
-    browser = await sign_in(OperatorRole.SUPPORT)
-    assert (await browser.get(PROPOSALS)).status_code == 403
-    assert (await browser.post(f"{PROPOSALS}/{UUID(int=1)}/approve")).status_code == 403
 
 
 LIABILITY = "/console/liability"
@@ -190,10 +168,3 @@ async def test_a_ledger_that_was_tampered_with_is_pointed_out(customer: Customer
     finally:
         await customer.query(change, -1, customer.account_id)
     assert "do not come to the sum" not in (await browser.get(LIABILITY)).text
-
-
-async def test_support_sees_no_liability(sign_in: SignIn) -> None:
-    browser = await sign_in(OperatorRole.SUPPORT)
-    for path in (LIABILITY, f"{LIABILITY}.csv"):
-        assert (await browser.get(path)).status_code == 403
-    assert f'href="{LIABILITY}"' not in (await browser.get("/console/accounts")).text

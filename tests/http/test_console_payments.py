@@ -196,16 +196,6 @@ async def test_a_payment_is_refunded_in_part(customer: Customer, sign_in: SignIn
     assert await customer.balance() == before - 100
 
 
-async def test_spent_credits_are_not_refunded(customer: Customer, sign_in: SignIn) -> None:
-    browser = await sign_in(OperatorRole.FINANCE)
-    payment_id = await paid(customer)
-    path, spent = f"{PAYMENTS}/{payment_id}", await customer.balance() - 5
-    await customer.application.administration.adjust(customer.account_id, -spent, "spent")
-    refused = await browser.post(f"{path}/refund", page=path, amount="6", reason="x", confirmed="yes")
-    assert refused.status_code == 422
-    assert_contains(refused.text, "6 credits", "5 are available", 'value="6"')
-
-
 async def test_a_refund_above_the_limit_waits_for_another_operator(
     customer: Customer, sign_in: SignIn
 ) -> None:

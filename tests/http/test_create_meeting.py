@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from itertools import product
 from uuid import UUID
 
 import pytest
 
 from meetcore.domain.meetings.schedule import WIB
-from meetcore.testing.clock import ManualClock
-from tests.support.api_contract import Contract
 from tests.support.api_harness import (
     BASE_URL,
-    RECORDING_CREDITS,
     TIER_CREDITS,
     ApiHarness,
     Customer,
@@ -58,81 +54,6 @@ async def test_the_meeting_record(customer: Customer) -> None:
     assert await customer.balance() == 1000 - TIER_CREDITS
 
 
-@pytest.mark.spec("4.1/flags", "4.1/1", "4.1/2", "2.1/with_recording")
-@pytest.mark.parametrize(("recording", "notes"), list(product([None, False, True], repeat=2)))
-async def test_recording_is_coerced(customer: Customer, recording: bool | None, notes: bool | None) -> None:
-    flags = {"with_recording": recording, "auto_notulen": notes}
-    sent = {name: ... if value is None else value for name, value in flags.items()}
-    record = await customer.make_meeting(**sent)
-    is_effective = bool(recording or notes)
-    assert record["with_recording"] is is_effective
-    assert record["auto_notulen"] is bool(notes)
-    price = TIER_CREDITS + (RECORDING_CREDITS if is_effective else 0)
-    assert record["credits_deducted"] == price
-    assert await customer.balance() == 1000 - price
-
-
-@pytest.mark.spec("4.1/title", "4.1/description", "4.1/password")
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("title", "a"), ("title", "a" * 200), ("title", "🎉" * 200), ("title", " a\u200b"),
-        ("description", ""),
-        ("description", "é" * 1000), ("description", "one\ntwo\tthree\r\n"), ("password", "abcd"),
-        ("password", "aB3@-_*xyz"),
-    ],
-)  # fmt: skip
-async def test_values_at_the_edge_that_are_taken(customer: Customer, field: str, value: str) -> None:
-    record = await customer.make_meeting(**{field: value})
-    if field in record:
-        assert record[field] == value
-
-
-@pytest.mark.spec("4.1/tier", "7/404", "4.1/errors")
-@pytest.mark.parametrize("tier", ["standard-101", "STANDARD-100", "' OR 1=1", "🎉", "a" * 5000])
-async def test_a_tier_that_is_not_on_sale(customer: Customer, tier: str) -> None:
-    answer = await customer.post("/meetings", customer.body(pricing_tier_id=tier))
-    assert code_of(answer) == (404, "not_found")
-    assert await customer.funds() == Funds(1000, 0, 1)
-
-
-@pytest.mark.spec("7/422", "4.1/password", "4.1/errors")
-async def test_a_password_that_the_provider_cannot_take(customer: Customer) -> None:
-    for password in ("abc def", "pässword", "ab#cd"):
-        answer = await customer.post("/meetings", customer.body(password=password))
-        assert code_of(answer) == (422, "unprocessable_entity")
-        assert "@-_*" in answer.json()["error"]["message"]
-    assert await customer.funds() == Funds(1000, 0, 1)
-    assert await customer.meeting_statuses() == []
-
-
-@pytest.mark.spec("4.1/password")
-async def test_generated_passwords_differ(customer: Customer) -> None:
-    passwords = {(await customer.make_meeting())["password"] for _ in range(3)}
-    assert len(passwords) == 3
-
-
-@pytest.mark.spec("4.1/date", "4.1/start_time", "7/422")
-async def test_the_edges_of_the_year(harness: ApiHarness, contract: Contract) -> None:
-    now = datetime.now(WIB).replace(second=0, microsecond=0) + timedelta(minutes=1)
-    clock = ManualClock(now.astimezone(UTC))
-    customer = await harness.customer()
-    async with customer.on(clock=clock) as there:
-        for start, status in [
-            (now, 201),
-            (now - timedelta(minutes=1), 422),
-            (now - timedelta(days=400), 422),
-            (now + timedelta(days=365), 201),
-            (now + timedelta(days=365, minutes=1), 422),
-            (now.replace(year=9999), 422),
-            (now.replace(year=1, month=1, day=1, hour=0), 422),
-        ]:
-            body = harness.body(date=f"{start:%Y-%m-%d}".rjust(10, "0"), start_time=f"{start:%H:%M}")
-            answer = await there.post("/meetings", body)
-            assert answer.status_code == status, (start, answer.text)
-    assert await customer.funds() == Funds(980, 0, 3)
-
-
 @pytest.mark.spec("4.1/3", "7/503", "4.1/errors")
 async def test_no_host_is_free(customer: Customer) -> None:
     body = customer.body()
@@ -152,17 +73,12 @@ async def test_a_provider_that_refuses_leaves_nothing_behind(customer: Customer)
     assert code_of(await customer.post("/meetings", body)) == (502, "upstream_error")
     assert await customer.funds() == Funds(1000, 0, 1)
     assert await customer.hosts_taken() == 0
-    assert await customer.meeting_statuses() == ["abandoned"]
-    for _ in range(2):
-        assert (await customer.post("/meetings", body | {"title": "Rapat"})).status_code == 201
-
-
-@pytest.mark.spec("7/502")
-async def test_an_abandoned_meeting_is_not_visible(customer: Customer) -> None:
-    await customer.post("/meetings", customer.body(title="[sandbox:refuse]"))
-    [row] = await customer.query("SELECT id FROM meetings WHERE account_id = %s", customer.account_id)
+    [row] = await customer.query("SELECT id, status FROM meetings WHERE account_id = %s", customer.account_id)
+    assert row["status"] == "abandoned"
     assert code_of(await customer.get(f"/meetings/{row['id']}")) == (404, "not_found")
     assert code_of(await customer.delete(f"/meetings/{row['id']}")) == (404, "not_found")
+    for _ in range(2):
+        assert (await customer.post("/meetings", body | {"title": "Rapat"})).status_code == 201
 
 
 @pytest.mark.spec("7/other", "4.1/errors", "1/credits")
@@ -198,23 +114,15 @@ async def test_the_daily_cap_of_a_key(harness: ApiHarness) -> None:
 
 
 FLAGS = ("with_recording", "auto_notulen", "must_login", "mic_off", "email_notification")
-ARABIC = str.maketrans("0123456789", "".join(chr(0x660 + digit) for digit in range(10)))
-"""Digits to every eye and to `\\d`, but not to RFC 3339."""
-ARABIC_DATE, ARABIC_TIME = "2026-12-01".translate(ARABIC), "09:00".translate(ARABIC)
-
 REFUSED = [
-    *(("title", value) for value in ("", "a" * 201, "🎉" * 201, None, 5, True, ["a"], {"a": 1}, ...)),
-    *(("title", text) for text in (" ", "\u200b", "\u202e", "\u3164")),
-    *(("title", f"a{char}b") for char in "\x00\n\t\r\x1b\x7f\x85"),
-    *(("description", value) for value in ("a" * 1001, None, 5, "a\x00", "a\x0b", "a\x7f")),
-    *(("password", value) for value in ("abc", "a" * 11, "", None, 1234, "ab\ncd")),
-    *(("pricing_tier_id", value) for value in ("", None, 5, ..., "a\x00b")),
-    *(("date", value) for value in ("2026-02-30", "2027-02-29", "2026-13-01", "2026-00-10", "0000-01-01")),
-    *(("date", value) for value in ("2026-1-1", "20261201", "01-12-2026", "2026-12-01 ", "2026-12-01\n", "")),
-    *(("date", value) for value in ("2026-12-01T00:00", ARABIC_DATE, None, 20261201, ...)),
-    *(("start_time", value) for value in ("24:00", "23:60", "9:00", "09:00:00", "0900", "", "09:00\n")),
-    *(("start_time", value) for value in (ARABIC_TIME, "-1:00", None, 900, ...)),
+    *(("title", value) for value in ("", "a" * 201, " ", "a\x00b", None, 5, ["a"], ...)),
+    *(("description", value) for value in ("a" * 1001, "a\x7f", None, 5)),
+    *(("password", value) for value in ("abc", "a" * 11, None, 1234)),
+    *(("pricing_tier_id", value) for value in ("", None, ...)),
+    *(("date", value) for value in ("2026-02-30", "20261201", "2026-12-01\n", None, 20261201, ...)),
+    *(("start_time", value) for value in ("24:00", "9:00", "09:00\n", None, 900, ...)),
 ]  # fmt: skip
+"""A value of each class; the domain's tests have the others."""
 
 
 @pytest.mark.spec(
@@ -230,30 +138,12 @@ async def test_values_that_are_refused(customer: Customer, field: str, value: ob
 
 @pytest.mark.spec("7/400", "4.1/errors")
 async def test_all_problems_at_once(customer: Customer) -> None:
-    fields = fields_of(
-        await customer.post(
-            "/meetings",
-            {
-                "title": "a\x00",
-                "date": "2026-02-30",
-                "start_time": "24:00",
-                "password": "abc",
-                "mic_off": "yes",
-                "with_recordings": True,
-                "description": None,
-            },
-        )
-    )
-    assert set(fields) == {
-        "title",
-        "date",
-        "start_time",
-        "password",
-        "mic_off",
-        "with_recordings",
-        "description",
-        "pricing_tier_id",
-    }
+    sent = {
+        "title": "a\x00", "date": "2026-02-30", "start_time": "24:00", "password": "abc", "mic_off": "yes",
+        "with_recordings": True, "description": None,
+    }  # fmt: skip
+    fields = fields_of(await customer.post("/meetings", sent))
+    assert set(fields) == {*sent, "pricing_tier_id"}
 
 
 @pytest.mark.spec("7/400")
@@ -268,34 +158,13 @@ async def test_fields_that_the_operation_does_not_know(customer: Customer) -> No
 @pytest.mark.parametrize(
     "raw",
     [
-        b"",
-        b" ",
-        b"{",
-        b"{}}",
-        b'{"title":"a",}',
-        b"{'title':'a'}",
-        b'{"title":NaN}',
-        b'{"title":Infinity}',
-        b'{"title":-Infinity}',
-        b'{"title":"a"} // no',
-        b'{"title":"\xff\xfe"}',
-        b'{"title":"\xed\xa0\x80"}',
-        b'{"title":"a\nb"}',
-        b"\xef\xbb\xbf{}",
-        b"\x00",
-        b"[]",
-        b"null",
-        b'"text"',
-        b"7",
-        b'{"title":' + b"[" * 40 + b"]" * 40 + b"}",
-        b"[" * 60_000,
-        b'{"a":' * 9000 + b"1" + b"}" * 9000,
-        b'{"title":' + b"9" * 5000 + b"}",
-        b'{"title":1e999}',
-        b'{"title":01}',
-        '{"title":"a"}'.encode("utf-16"),
+        b"", b"{", b"{}}", b'{"title":"a",}', b"{'title':'a'}", b'{"title":NaN}', b'{"title":-Infinity}',
+        b'{"title":"a"} // no', b'{"title":"\xff\xfe"}', b'{"title":"\xed\xa0\x80"}', b'{"title":"a\nb"}',
+        b"\xef\xbb\xbf{}", b"\x00", b"[]", b"null", b'"text"', b"7", b'{"title":01}', b'{"title":1e999}',
+        b'{"title":' + b"[" * 40 + b"]" * 40 + b"}", b"[" * 60_000, b'{"title":' + b"9" * 5000 + b"}",
+        b'{"a":' * 9000 + b"1" + b"}" * 9000, '{"title":"a"}'.encode("utf-16"),
     ],
-)
+)  # fmt: skip
 async def test_bodies_that_are_no_json_object(customer: Customer, raw: bytes) -> None:
     assert fields_of(await customer.send("POST", "/meetings", raw=raw))
     assert await customer.funds() == Funds(1000, 0, 1)

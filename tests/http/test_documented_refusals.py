@@ -337,7 +337,3 @@ async def test_an_empty_object_is_the_same_as_no_body(customer: Customer) -> Non
     first = await customer.post(path, None, idem=key)
     again = await customer.post(path, {}, idem=key)
     assert (again.headers["Idempotent-Replayed"], again.json()) == ("true", first.json())
-
-
-async def test_a_body_on_a_read_is_ignored(customer: Customer) -> None:
-    assert (await customer.send("GET", "/me", raw=b"whatever")).status_code == 200

@@ -175,21 +175,6 @@ async def test_duplicates_of_a_cancellation_neither_poll_nor_start_it_again(
 
 
 @pytest.mark.spec("4/idem-replay", "7/503")
-async def test_another_body_under_a_running_key_is_refused_without_waiting(
-    harness: ApiHarness, customer: Customer, contract: Contract
-) -> None:
-    body, key = customer.body(), new_key()
-    async with processes(harness, contract) as (here, _, release):
-        there = customer.at(here.http)
-        first = asyncio.create_task(there.post("/meetings", body, idem=key))
-        await until(customer.key_rows)
-        reused = await there.post("/meetings", body | {"title": "x"}, idem=key)
-        assert (reused.status_code, first.done()) == (422, False)
-        release.set()
-        assert (await first).status_code == 201
-
-
-@pytest.mark.spec("4/idem-replay", "7/503")
 async def test_duplicates_of_a_registration_look_the_host_up_once(
     customer: Customer, contract: Contract, names: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

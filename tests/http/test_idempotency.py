@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -107,21 +106,6 @@ async def test_an_id_in_capitals_is_the_same_id(customer: Customer) -> None:
     assert (await customer.get(upper)).status_code == 200
 
 
-@pytest.mark.spec("4/idem-replay")
-async def test_key_order_and_white_space_do_not_matter(customer: Customer) -> None:
-    body, key = customer.body(title="Rapat é"), new_key()
-    first = await customer.post("/meetings", body, idem=key)
-    reordered = dict(reversed(body.items()))
-    for raw in (
-        json.dumps(reordered, indent=3).encode(),
-        json.dumps(body, ensure_ascii=False).encode(),
-        b"\n\t " + json.dumps(body, separators=(",", ":")).encode() + b" \n",
-    ):
-        answer = await customer.send("POST", "/meetings", raw=raw, idem=key)
-        assert answer.content == first.content
-        assert is_replay(answer)
-
-
 @pytest.mark.spec("7/400", "4/idem-accepted")
 @pytest.mark.parametrize("key", ["", " ", "a b", "é", "a" * 256, "a\tb"])
 async def test_the_form_of_a_key(customer: Customer, key: str) -> None:
@@ -196,22 +180,6 @@ async def test_final_refusals_are_replayed(customer: Customer) -> None:
         assert again.json()["error"]["request_id"] != again.headers["X-Request-Id"]
 
 
-@pytest.mark.spec("4/idem-replay", "4/idem-reused", "4.1/3", "7/503")
-async def test_a_refusal_for_lack_of_a_host_is_not_stored(customer: Customer) -> None:
-    body, key = customer.body(), new_key()
-    existing_note = await customer.harness.customer()
-    made = [(await existing_note.post("/meetings", body)).json()["id"] for _ in range(2)]
-    for _ in range(2):
-        answer = await customer.post("/meetings", body, idem=key)
-        assert code_of(answer) == (503, "service_unavailable")
-        assert not is_replay(answer)
-    other = await customer.post("/meetings", body | {"title": "x"}, idem=key)
-    assert code_of(other) == (422, "idempotency_key_reused"), "the key is bound all the same"
-    await existing_note.delete(f"/meetings/{made[0]}")
-    assert (await customer.post("/meetings", body, idem=key)).status_code == 201
-    assert await customer.funds() == Funds(990, 0, 2)
-
-
 @pytest.mark.spec("4/idem-replay", "4/idem-reused", "7/502")
 async def test_a_provider_refusal_is_not_stored(customer: Customer) -> None:
     body, key = customer.body(title="[sandbox:refuse]"), new_key()
@@ -262,20 +230,6 @@ async def test_an_expired_idempotency_key_cannot_charge_again(customer: Customer
     assert await customer.meeting_statuses() == ["scheduled"]
 
 
-@pytest.mark.spec("4/idem-replay")
-async def test_what_is_kept_is_not_in_the_clear(customer: Customer) -> None:
-    made = await customer.post("/meetings", customer.body(password="rahasia1"), idem=new_key())
-    hook = await customer.post("/webhooks", customer.harness.webhook_body(), idem=new_key())
-    assert made.json()["password"] == "rahasia1"
-    kept = [row["answer"] for row in await customer.key_rows()]
-    assert kept.count(None) == 1, "that of a meeting is made of its row"
-    [answer] = filter(None, kept)
-    for plain in (b"whsec_", hook.json()["secret"].encode(), b"url"):
-        assert plain not in bytes(answer)
-    [row] = await customer.query("SELECT password FROM meetings WHERE account_id = %s", customer.account_id)
-    assert b"rahasia1" not in bytes(row["password"])
-
-
 # The first request dies, or hangs
 
 
@@ -318,52 +272,6 @@ async def test_a_lost_answer_is_found_by_the_retry(
     assert all(is_replay(answer) for answer in answers)
     assert await customer.funds() == Funds(990, 0, 2)
     assert await customer.meeting_statuses() == ["scheduled"]
-
-
-@pytest.mark.spec("4/idem-replay", "7/502")
-@pytest.mark.parametrize("fault", ["hang", "lost"])
-async def test_a_meeting_that_was_never_made_is_undone(
-    harness: ApiHarness, customer: Customer, contract: Contract, fault: str
-) -> None:
-    body, key = customer.body(title=f"[sandbox:{fault}]"), new_key()
-    async with short_timeouts(harness, contract, lease_s=0.2, wait_s=5) as http:
-        there = customer.at(http)
-        assert code_of(await there.post("/meetings", body, idem=key)) == (502, "upstream_error")
-        # The retry waits until the first is undone, and makes its own attempt, which is lost as well.
-        assert code_of(await there.post("/meetings", body, idem=key)) == (502, "upstream_error")
-    states = await customer.meeting_statuses()
-    assert (len(states), states[0]) == (2, "abandoned")
-    funds = await customer.funds()
-    assert (funds.balance, funds.entries) == (1000, 1)
-    assert funds.held <= TIER_CREDITS
-
-
-@pytest.mark.spec("7/502")
-async def test_a_lost_answer_without_a_key_is_undone(
-    harness: ApiHarness, customer: Customer, contract: Contract
-) -> None:
-    async with short_timeouts(harness, contract, lease_s=0.2, wait_s=5) as http:
-        answer = await customer.at(http).post("/meetings", customer.body(title="[sandbox:drop]"))
-    assert code_of(answer) == (502, "upstream_error")
-    assert "undone, and nothing is charged" in answer.json()["error"]["message"]
-
-    async def is_undone() -> bool:
-        await customer.application.meetings.reconcile.sweep()
-        return await customer.meeting_statuses() == ["abandoned"]
-
-    async def is_removed() -> bool:
-        await customer.application.meetings.remove_orphans.sweep()
-        found = await customer.query(
-            """SELECT s.state FROM meetings m JOIN sandbox_meetings s
-                ON s.provider_meeting_id = 'sandbox-' || m.id WHERE m.account_id = %s""",
-            customer.account_id,
-        )
-        return found == [{"state": "removed"}]
-
-    await until(is_undone)
-    assert await customer.funds() == Funds(1000, 0, 1)
-    assert await customer.hosts_taken() == 0
-    await until(is_removed)
 
 
 @pytest.mark.spec("4/idem-replay", "7/503")

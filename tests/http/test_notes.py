@@ -10,7 +10,6 @@ from meetcore.domain.requests.keys import Scope
 from tests.support.api_harness import (
     BASE_URL,
     TIER_CREDITS,
-    ApiHarness,
     Customer,
     code_of,
     fields_of,
@@ -52,14 +51,6 @@ async def test_notes_are_queued_written_and_charged_by_the_begun_minute(customer
     charge = (await customer.get("/credits/transactions")).json()["data"][0]
     assert (charge["kind"], charge["amount"]) == ("notulen_charge", -1)
     assert charge["reference"] == {"type": "note", "id": note["id"]}
-
-
-@pytest.mark.spec("1/notes")
-async def test_the_estimate_is_what_is_charged_for_the_same_length(customer: Customer) -> None:
-    recording = await a_recording(customer)
-    price = await customer.post("/credits/estimate", {"type": "notulen", "duration": recording["duration"]})
-    note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
-    assert (await note_in(customer, note["id"], "completed"))["credits_charged"] == price.json()["credits"]
 
 
 @pytest.mark.spec("1/op/notes")
@@ -215,34 +206,3 @@ async def test_auto_notulen_writes_notes_and_sends_events(customer: Customer) ->
         return kinds if len(kinds) == 2 else None
 
     assert await until(delivered_types) == ["note.completed", "recording.ready"]
-
-
-@pytest.mark.spec("1/notes", "5/7")
-async def test_auto_notulen_that_cannot_be_paid_for_fails_with_its_reason(harness: ApiHarness) -> None:
-    uncovered = await harness.customer(credits=RECORDED)
-    capped = await harness.customer(daily_cap=RECORDED)
-    for customer, word in ((uncovered, "credits"), (capped, "cap")):
-        hook = await customer.make_webhook(event_types=["note.failed"])
-        recording = await recording_of(customer, await hold_meeting(customer, auto_notulen=True))
-        (note,) = (await customer.get(f"/notes?recording_id={recording['id']}")).json()["data"]
-        assert (note["status"], note["credits_charged"], note["completed_at"]) == ("failed", 0, None)
-        assert word in note["error"]
-        assert (await customer.funds()).held == 0
-        sent = (await customer.get(f"/webhooks/{hook['id']}/deliveries")).json()["data"]
-        assert [one["event_type"] for one in sent] == ["note.failed"]
-
-
-async def test_a_failed_note_does_not_block_a_new_one(harness: ApiHarness) -> None:
-    customer = await harness.customer(credits=RECORDED)
-    recording = await recording_of(customer, await hold_meeting(customer, auto_notulen=True))
-    await harness.administration.top_up(customer.account_id, 10)
-    made = await customer.post("/notes", {"recording_id": recording["id"]})
-    assert made.status_code == 202
-    assert (await note_in(customer, made.json()["id"], "completed"))["credits_charged"] == 1
-
-
-@pytest.mark.spec("8/6")
-async def test_asking_for_notes_counts_as_what_costs_credits(customer: Customer) -> None:
-    answer = await customer.post("/notes", {"recording_id": NO_ID})
-    assert answer.headers["RateLimit-Policy"].startswith('"credit"')
-    assert (await customer.get("/notes")).headers["RateLimit-Policy"].startswith('"read"')

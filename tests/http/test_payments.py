@@ -110,14 +110,6 @@ async def test_payments_of_others_are_not_found(customer: Customer) -> None:
     assert code_of(await other.get(f"/credits/topups/{payment['id']}")) == (404, "not_found")
 
 
-async def test_a_refusal_for_want_of_credits_says_where_they_are_bought(customer: Customer) -> None:
-    poor = await customer.harness.customer(credits=1)
-    refused = await poor.post("/meetings", poor.body())
-    assert refused.json()["error"]["details"] == {
-        "required": 10, "available": 1, "topup_url": f"{BASE_URL}/dashboard/credits",
-    }  # fmt: skip
-
-
 async def test_notifications_are_taken_with_a_signature_only(
     customer: Customer, site: httpx.AsyncClient
 ) -> None:

@@ -8,8 +8,6 @@ import json
 import secrets
 import time
 from collections.abc import AsyncIterator
-from functools import partial
-from itertools import permutations
 from typing import Any
 
 import httpx
@@ -34,7 +32,6 @@ from tests.support.zoom_requests import (
     SECRET,
     ZoomRequest,
     about_meeting,
-    about_recording,
     expected_answer,
     fixture,
     signed,
@@ -94,11 +91,6 @@ async def kept(harness: ApiHarness) -> int:
     )
 
 
-async def is_worked_off(harness: ApiHarness) -> bool:
-    new = "SELECT id FROM provider_events WHERE provider = 'zoom' AND due_at IS NOT NULL AND tries = 0"
-    return not await harness.query(new)
-
-
 async def test_without_a_secret_the_endpoint_does_not_exist(http: httpx.AsyncClient) -> None:
     assert (await post(http, now_signed(about_meeting("meeting.ended", "1")))).status_code == 404
 
@@ -135,32 +127,6 @@ async def test_an_unused_event_is_dropped(harness: ApiHarness, zoomed: httpx.Asy
     assert await kept(harness) == before
 
 
-def forgeries() -> dict[str, ZoomRequest]:
-    """Requests that are not Zoom's of today."""
-    body = json.dumps(about_meeting("meeting.ended", "85746065432")).encode()
-    good = signed(body, time.time())
-    return {
-        "unsigned": ZoomRequest({}, body),
-        "signed over other bytes": ZoomRequest(good.headers, body + b" "),
-        "signed with another secret": signed(body, time.time(), "another"),
-        "from six minutes ago": signed(body, time.time() - 360),
-        "from six minutes ahead": signed(body, time.time() + 360),
-        "not a signature": ZoomRequest(good.headers | {"x-zm-signature": "v0="}, body),
-        "not a time": ZoomRequest(good.headers | {"x-zm-request-timestamp": "now"}, body),
-    }
-
-
-@pytest.mark.parametrize("name", forgeries())
-async def test_what_zoom_did_not_sign_today_is_refused(
-    harness: ApiHarness, zoomed: httpx.AsyncClient, name: str
-) -> None:
-    before = await kept(harness)
-    answer = await post(zoomed, forgeries()[name])
-    assert code_of(answer) == (401, "invalid_api_key")
-    assert SECRET not in answer.text
-    assert await kept(harness) == before
-
-
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", {"event": "meeting.ended"}, b"\xff"])
 async def test_what_is_no_event_is_malformed(zoomed: httpx.AsyncClient, body: object) -> None:
     answer = await post(zoomed, now_signed(body))
@@ -182,18 +148,6 @@ async def test_a_body_over_1_mib_is_refused(zoomed: httpx.AsyncClient) -> None:
     assert code_of(answer) == (413, "invalid_request")
 
 
-async def test_an_event_of_an_unknown_meeting_changes_nothing(
-    harness: ApiHarness, zoomed: httpx.AsyncClient
-) -> None:
-    await add_event_for_endpoint(zoomed, about_meeting("meeting.ended", "99999999999"))
-    await until(lambda: is_worked_off(harness))
-    [row] = await harness.query(
-        "SELECT due_at > now() AS waits FROM provider_events WHERE provider = 'zoom' AND due_at IS NOT NULL"
-    )
-    assert row["waits"], "it is tried again for five minutes: the meeting may be in the making"
-    await harness.query("DELETE FROM provider_events WHERE provider = 'zoom'")
-
-
 async def test_a_session_starts_and_ends_by_zooms_events(
     harness: ApiHarness, customer: Customer, zoomed: httpx.AsyncClient
 ) -> None:
@@ -206,68 +160,12 @@ async def test_a_session_starts_and_ends_by_zooms_events(
     assert await customer.hosts_taken() == 1, "its time is to come"
 
 
-async def test_doubles_and_disorder_are_one_session(
-    harness: ApiHarness, customer: Customer, zoomed: httpx.AsyncClient
-) -> None:
-    kinds = ("meeting.started", "meeting.ended", "meeting.ended")
-    for order in sorted(set(permutations(kinds))):
-        meeting = await customer.make_meeting()
-        name = await at_zoom(harness, meeting)
-        events = [about_meeting(kind, name, at_ms=1795485667231 + n) for n, kind in enumerate(order)]
-        await asyncio.gather(*(add_event_for_endpoint(zoomed, one) for one in [*events, *events]))
-        await until(partial(held_sessions, harness, meeting))
-        await until(lambda: is_worked_off(harness))
-        await becomes(customer, meeting, "scheduled")
-        assert await held_sessions(harness, meeting) == [True]
-
-
-async def held_sessions(harness: ApiHarness, meeting: dict[str, Any]) -> list[bool]:
-    """Of each session of a meeting whether both its ends are known."""
-    rows = await harness.query(
-        "SELECT started_at IS NOT NULL AND ended_at IS NOT NULL AS is_whole FROM meeting_sessions"
-        " WHERE meeting_id = %s::uuid", meeting["id"]
-    )  # fmt: skip
-    found = [row["is_whole"] for row in rows]
-    return found if all(found) else []
-
-
 async def test_same_bytes_signed_anew_are_a_double(harness: ApiHarness, zoomed: httpx.AsyncClient) -> None:
     before = await kept(harness)
     body = json.dumps(about_meeting("meeting.started", str(next(_numbers)))).encode()
     for seconds in (0, 30):
         assert (await post(zoomed, signed(body, time.time() - seconds))).status_code == 204
     assert await kept(harness) == before + 1
-
-
-def a_file(name: str, kind: str) -> dict[str, Any]:
-    (template, *_) = fixture("recording.completed").event["payload"]["object"]["recording_files"]
-    return dict(template) | {"id": name, "file_type": kind}
-
-
-async def test_files_of_several_events_are_one_recording(
-    harness: ApiHarness, customer: Customer, zoomed: httpx.AsyncClient
-) -> None:
-    meeting = await customer.make_meeting(with_recording=True)
-    name = await at_zoom(harness, meeting)
-    media = about_recording("recording.completed", int(name), [a_file("a1", "MP4"), a_file("b1", "M4A")])
-    text = about_recording("recording.transcript_completed", int(name), [a_file("a3", "TRANSCRIPT")])
-    for body in (text, media, media):
-        await add_event_for_endpoint(zoomed, body)
-    names = "SELECT meeting_id::text, status FROM recordings WHERE account_id = %s"
-
-    async def look() -> list[str]:
-        async with customer.application.ports.store.begin() as tx:
-            await tx.lock_account(customer.account_id)
-            rows = await customer.query("SELECT meeting_id FROM recordings")
-            found = [await tx.recordings.load(customer.account_id, row["meeting_id"]) for row in rows]
-        return sorted(file.provider_file_id for one in found if one is not None for file in one.files)
-
-    async def is_whole() -> bool:
-        return await look() == ["a1", "a3", "b1"]
-
-    await until(is_whole)
-    [row] = await customer.query(names, customer.account_id)
-    assert row == {"meeting_id": meeting["id"], "status": "measuring"}
 
 
 async def test_an_unavailable_database_asks_the_provider_to_retry(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any
 
-import httpx
 import pytest
 from attrs import evolve
 
@@ -16,7 +14,6 @@ from meetcore.adapters.zoom.schemas import reference_of
 from meetcore.composition.application import Application, Part
 from meetcore.composition.infrastructure import open_application
 from meetcore.composition.providers import provider_pages
-from meetcore.domain.meetings.hosts import next_creation_day
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
 from tests.support.api_contract import Contract
 from tests.support.api_harness import ApiHarness, Customer, Funds, api_on, client_of, code_of
@@ -70,17 +67,6 @@ async def test_a_meeting_is_made_at_zoom_and_paid_once(zoom_customer: Customer, 
     assert await zoom_customer.funds() == Funds(985, 0, 2)
 
 
-@pytest.mark.spec("3/cancel-before")
-async def test_cancelling_deletes_it_there_and_returns_the_credits(
-    zoom_customer: Customer, zoom: ZoomStandIn
-) -> None:
-    meeting = await zoom_customer.make_meeting()
-    answer = await zoom_customer.delete(f"/meetings/{meeting['id']}")
-    assert answer.json() == {"id": meeting["id"], "status": "cancelled", "credits_refunded": 10}
-    assert zoom.meetings == []
-    assert await zoom_customer.funds() == Funds(1000, 0, 3)
-
-
 @pytest.mark.spec("7/502")
 async def test_zooms_refusal_costs_nothing_and_its_text_is_not_shown(
     zoom_customer: Customer, harness: ApiHarness, zoom: ZoomStandIn
@@ -91,51 +77,6 @@ async def test_zooms_refusal_costs_nothing_and_its_text_is_not_shown(
     assert "scope" not in answer.text
     assert zoom.meetings == []
     assert await zoom_customer.funds() == Funds(1000, 0, 1)
-
-
-@pytest.mark.spec("4.1/3", "7/503")
-async def test_creating_and_cancelling_leaves_creations_of_the_day_to_other_accounts(
-    zoom_customer: Customer, harness: ApiHarness, zoom: ZoomStandIn
-) -> None:
-    await harness.query("UPDATE hosts SET creations = 100, creations_on = (now() AT TIME ZONE 'UTC')::date")
-    await harness.query(
-        """UPDATE hosts SET creations = 96, unavailable_until = NULL
-            WHERE id = (SELECT id FROM hosts WHERE is_active ORDER BY capacity DESC, id LIMIT 1)"""
-    )
-    other, third = [(await harness.customer()).at(zoom_customer.http) for _ in range(2)]
-    for customer, share in ((zoom_customer, 2), (other, 1), (third, 1)):
-        for _ in range(share):
-            meeting = await customer.make_meeting()
-            assert (await customer.delete(f"/meetings/{meeting['id']}")).status_code == 200
-        answer = await customer.post("/meetings", harness.body())
-        assert code_of(answer) == (503, "service_unavailable")
-        check_midnight(answer)
-        assert await customer.balance() == 1000
-        # To the third there is none left for anybody.
-        assert ("share" in answer.json()["error"]["message"]) == (customer is not third)
-    assert zoom.meetings == []
-
-
-def check_midnight(answer: httpx.Response) -> None:
-    """The refusal has the start of the next day of creations, and the delay until then."""
-    now = datetime.now(UTC)
-    midnight = next_creation_day(now)
-    assert answer.json()["error"]["details"] == {"next_available_at": f"{midnight:%Y-%m-%dT%H:%M:%SZ}"}
-    assert abs(int(answer.headers["Retry-After"]) - (midnight - now).total_seconds()) < 5
-
-
-async def test_an_orphan_at_zoom_is_removed(
-    zoom_customer: Customer, harness: ApiHarness, zoom: ZoomStandIn, zoom_application: Application
-) -> None:
-    zoom.faults.plan(Fault("answered", "create", doubles=1))
-    meeting = await zoom_customer.make_meeting()
-    assert len(zoom.meetings) == 2
-    await harness.query(
-        "UPDATE orphan_checks SET due_at = now(), since = now() - interval '1 hour' WHERE meeting_id = %s",
-        meeting["id"],
-    )
-    assert await zoom_application.meetings.remove_orphans.sweep() >= 1
-    assert [str(each.number) for each in zoom.meetings] == [meeting["provider_meeting_id"]]
 
 
 SERVER = "https://jitsi.example.test/rooms"
@@ -165,14 +106,6 @@ async def test_a_meeting_has_a_link_and_null_for_what_a_room_has_not(jitsi_custo
     assert meeting["password"] is meeting["host_key"] is meeting["capacity"] is None
     assert (await jitsi_customer.get(f"/meetings/{meeting['id']}")).json() == meeting
     assert await jitsi_customer.funds() == Funds(990, 0, 2)
-
-
-@pytest.mark.spec("3/cancel-before")
-async def test_cancelling_returns_the_credits_though_the_room_can_be_opened(jitsi_customer: Customer) -> None:
-    meeting = await jitsi_customer.make_meeting()
-    answer = await jitsi_customer.delete(f"/meetings/{meeting['id']}")
-    assert answer.json() == {"id": meeting["id"], "status": "cancelled", "credits_refunded": 10}
-    assert await jitsi_customer.funds() == Funds(1000, 0, 3)
 
 
 @pytest.mark.spec("7/422")

@@ -180,14 +180,6 @@ async def test_a_kept_form_is_no_other_members(customer: Customer, visitors: Vis
     assert "__Host-meetcore-form" not in browser.http.cookies
 
 
-async def test_a_form_is_asked_for_only_with_a_fresh_sign_in(customer: Customer, visitors: Visitors) -> None:
-    browser = await visitors.member(customer.account_id)
-    await customer.query(STALE)
-    for page in ("/dashboard/keys/new", "/dashboard/webhooks/new"):
-        answer = await browser.get(page)
-        assert answer.headers["location"] == f"/dashboard/sign-in?next={page}&reason=fresh"
-
-
 async def test_a_form_names_all_errors_at_once_and_focuses_the_first(
     customer: Customer, visitors: Visitors
 ) -> None:

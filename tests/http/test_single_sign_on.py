@@ -200,25 +200,6 @@ async def test_a_callback_of_the_other_area_is_refused(stage: Stage, customer: C
     assert (await come_back(browser, answer)).status_code == 303
 
 
-@pytest.mark.parametrize(
-    "claims",
-    [
-        {"email_verified": False}, {"nonce": "another"}, {"aud": "another"},
-        {"iss": "https://evil.example"}, {"exp": 1},
-    ],
-    ids=str,
-)  # fmt: skip
-async def test_a_token_that_does_not_hold_signs_nobody_in(
-    claims: dict[str, Any], stage: Stage, customer: Customer
-) -> None:
-    stage.members.person, stage.members.claims = person(customer.email), claims
-    browser = await stage.site.browser()
-    refused = await come_back(browser, stage.members.approve(await leave(browser)))
-    assert refused.status_code == 422
-    assert "did not work" in refused.text
-    assert (await browser.get("/dashboard")).status_code == 303
-
-
 async def test_who_is_no_member_does_not_get_in_while_sign_up_is_closed(
     stage: Stage, harness: ApiHarness
 ) -> None:

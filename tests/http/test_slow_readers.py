@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-import httpx
 import pytest
 from attrs import evolve
 from starlette.types import Message
@@ -106,44 +105,11 @@ async def test_520_slow_readers_of_one_link_do_not_delay_others() -> None:
         assert await is_served(place, url), "who goes away makes room"
 
 
-async def test_an_account_has_twenty_streams_over_all_its_links() -> None:
-    async with endless(DownloadLimits()) as (files, place, _):
-        account = uuid4()
-        links = []
-        for _ in range(6):
-            recording = evolve(
-                a_recording(sizes=(4 * 2**30,)), provider="endless", account_id=account, id=uuid4()
-            )
-            links.append(await place.link_to(place.fake_recordings.put(recording)))
-        readers = [SlowReader(url) for url in links for _ in range(4)]
-        statuses = [await reader.ask() for reader in readers]
-        assert statuses == ["HTTP/1.1 200"] * 20 + ["HTTP/1.1 429"] * 4
-        assert await is_served(place, await other_link(place))
-        for reader in readers:
-            reader.socket.close()
-        await until_open(files, 0)
-
-
 async def test_a_link_that_is_not_valid_takes_no_stream() -> None:
     async with endless(DownloadLimits(streams_per_link=1)) as (_, place, url):
         for _ in range(3):
             assert (await place.http.get(f"{url}x")).status_code == 404
         assert await is_served(place, url)
-
-
-async def test_what_fails_makes_room() -> None:
-    async with place_with(limits=DownloadLimits(streams_per_link=1)) as place:
-        url = await place.link_to(place.put())
-        place.files.is_unavailable = True
-        for _ in range(3):
-            assert (await place.http.get(url)).status_code == 502
-        place.files.is_unavailable, place.files.breaks_after = False, 300_000
-        for _ in range(3):
-            with pytest.raises(httpx.RemoteProtocolError):
-                await place.http.get(url)
-        place.files.breaks_after = None
-        for _ in range(3):
-            assert (await place.http.get(url)).status_code == 200
 
 
 async def test_a_reader_that_takes_nothing_is_cut_and_its_socket_dropped() -> None:

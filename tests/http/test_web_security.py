@@ -116,12 +116,8 @@ async def test_nothing_of_another_account_is_found_by_its_id(customer: Customer,
     ("headers", "token"),
     [
         pytest.param({"Origin": BASE_URL}, "wrong", id="wrong token"),
-        pytest.param({"Origin": BASE_URL}, "", id="no token"),
         pytest.param({"Origin": "https://evil.example"}, "right", id="foreign origin"),
-        pytest.param({"Origin": "null"}, "right", id="opaque origin"),
-        pytest.param({"Origin": f"{BASE_URL}.evil.example"}, "right", id="origin that begins alike"),
         pytest.param({"Origin": BASE_URL, "Sec-Fetch-Site": "cross-site"}, "right", id="cross-site"),
-        pytest.param({"Origin": BASE_URL, "Sec-Fetch-Site": "same-site"}, "right", id="same-site"),
         pytest.param({}, "right", id="no header"),
     ],
 )
@@ -141,7 +137,7 @@ async def test_no_form_is_taken_from_another_site(
             continue
         root = root_of(route.path)
         path = path_of(route.path, ids)
-        sent = FIELDS | ({"form_token": {"right": tokens[root]}.get(token, token)} if token else {})
+        sent = FIELDS | {"form_token": {"right": tokens[root]}.get(token, token)}
         answer = await browsers[root].http.post(path, data=sent, headers=headers)
         if not (route.path.endswith("/language") and token != "right"):
             assert answer.status_code == 403, route.path
@@ -207,11 +203,10 @@ async def test_a_token_of_one_session_is_none_of_another(customer: Customer, vis
 
 AFTER = "__Host-meetcore-after"
 ELSEWHERE = (
-    "https://evil.example", "//evil.example", "///evil.example", "/\\evil.example", "\\\\evil.example",
-    "/dashboard/\\evil.example", "/dashboard@evil.example", "/dashboard.evil.example", "/dashboardx",
-    "/dashboard/\r\nSet-Cookie: a=b", "/dashboard/\tx", "javascript:alert(1)", "data:text/html,x", "/", "",
-    "/console", "http:/dashboard", "/dashboard/" + "a" * 2000, "/dashboard/\u202eevil",
+    "https://evil.example", "//evil.example", "/\\evil.example", "/dashboardx", "/console", "",
+    "/dashboard/\r\nSet-Cookie: a=b", "/dashboard/" + "a" * 2000,
 )  # fmt: skip
+"""One of each class; `tests/unit/adapters/web/test_same_origin.py` has the others."""
 
 
 @pytest.mark.parametrize("after", ELSEWHERE)
@@ -308,19 +303,6 @@ async def test_a_session_that_was_planted_is_never_taken(
     attacker = visitors.stranger()
     attacker.http.cookies.set(SESSIONS[area], planted, domain="meetcore.test")
     assert "/sign-in" in (await attacker.get(area)).headers["location"]
-
-
-async def test_a_session_ends_where_it_is_ended_and_nowhere_else(
-    customer: Customer, visitors: Visitors
-) -> None:
-    first, second = [await visitors.member(customer.account_id) for _ in range(2)]
-    guests = [await visitors.member(customer.account_id, Role.DEVELOPER) for _ in range(2)]
-    assert (await guests[0].post("/dashboard/settings/sessions/end-others")).status_code == 303
-    assert [(await each.get("/dashboard")).status_code for each in (first, second, *guests)] == [200] * 4
-    assert (await first.post("/dashboard/settings/sessions/end-others")).status_code == 303
-    assert (await first.get("/dashboard")).status_code == 200
-    for ended in (second, *guests):
-        assert (await ended.get("/dashboard")).status_code == 303, "an owner ends guests, too"
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import socket
 import threading
@@ -13,15 +12,12 @@ from typing import Any
 
 import pytest
 
-from meetcore.domain.requests.keys import Scope
 from meetcore.domain.webhooks.views import ClaimLimits
 from tests.http.delivery_harness import HOST, DeliveryHarness, Opened
 from tests.support.api_harness import ApiHarness, Customer, code_of, until
 from tests.support.webhook_receiver import Received
 
 KIND = "credit.topup.succeeded"
-OTHER = "other.test"
-AT_ONCE = ",".join(["0"] * 10)
 TIMEOUT_S = 60.0
 
 
@@ -63,19 +59,6 @@ async def test_concurrent_registrations_create_at_most_fifty_webhooks(
     assert (await (await harness.customer()).post("/webhooks", harness.webhook_body())).status_code == 201
 
 
-async def test_inactive_webhooks_count_and_deleted_ones_do_not(opened: Opened) -> None:
-    async with opened("", policy={"endpoints_per_account": 2}) as office:
-        customer = await office.harness.customer()
-        first, second = await _register(customer, 2)
-        await customer.patch(f"/webhooks/{first}", {"is_active": False})
-        body = office.harness.webhook_body(url=f"https://{HOST}/more")
-        assert code_of(await customer.post("/webhooks", body)) == (422, "unprocessable_entity")
-        again = office.harness.webhook_body(url=f"https://{HOST}/1")
-        assert code_of(await customer.post("/webhooks", again)) == (409, "conflict")
-        await customer.delete(f"/webhooks/{second}")
-        assert (await customer.post("/webhooks", body)).status_code == 201
-
-
 # A host gets its number of posts
 
 
@@ -100,47 +83,6 @@ async def test_a_host_gets_its_posts_in_flight_and_in_a_second_over_all_accounts
         ))  # fmt: skip
 
 
-async def test_a_hanging_host_delays_no_other_account_even_at_that_host(opened: Opened) -> None:
-    async with opened("", hosts=(OTHER,)) as office:
-        attacker, other = await office.harness.customer(), await office.harness.customer()
-        await _register(attacker, 50, path="hang/")
-        await _register(other, 1, host=OTHER, path="fine/")
-        await _register(other, 1, path="fine/")
-        quiet = await _latencies(office, other, 5)
-        await office.harness.administration.top_up(attacker.account_id, 1)
-        await until(lambda: office.receiver.under_way >= 8)
-        busy = await _latencies(office, other, 15)
-        assert office.receiver.most_under_way <= 8 + 2, "half of the host's places, and the neighbour's"
-        assert busy[-1] < 1.0, (quiet, busy)
-
-
-async def test_many_webhooks_at_a_host_that_fails_get_few_posts(opened: Opened) -> None:
-    """Fifty URLs of one host and one meeting, made and cancelled."""
-    async with opened(",".join(["2"] * 10)) as office:
-        customer, other = await office.harness.customer(), await office.harness.customer()
-        for number in range(50):
-            await customer.make_webhook(
-                url=f"https://{HOST}/{number}", event_types=["meeting.created", "meeting.ended"]
-            )
-        await _register(other, 1, path="theirs/")
-        office.receiver.status = 404
-        meeting = await customer.make_meeting()
-        await customer.delete(f"/meetings/{meeting['id']}")
-        await office.harness.administration.top_up(other.account_id, 1)
-
-        async def all_disabled() -> bool:
-            return set(await _states(office, customer)) == {"disabled"}
-
-        await until(all_disabled, TIMEOUT_S)
-        posts = [one for one in office.receiver.received if "theirs" not in one.path]
-        # One for each webhook, and up to 19 for those that are left then.
-        assert len(posts) <= 50 + 19
-        assert set(await _states(office, other)) == {"active"}
-        for record in (await customer.get("/webhooks?limit=100")).json()["data"]:
-            assert record["consecutive_failures"] == 20
-            assert record["disabled_at"] is not None
-
-
 async def test_a_burst_at_a_receiver_that_restarts_disables_nothing_and_loses_nothing(opened: Opened) -> None:
     async with opened(",".join(["1"] * 10)) as office:
         customer = await office.harness.customer()
@@ -162,25 +104,6 @@ async def test_a_burst_at_a_receiver_that_restarts_disables_nothing_and_loses_no
         for webhook in made:
             await office.shown(customer, webhook, is_active=True, consecutive_failures=0)
         assert len(office.receiver.received) <= failed + 60 + 8
-
-
-async def test_a_working_webhook_stays_active_when_others_fail(opened: Opened) -> None:
-    async with opened(AT_ONCE, hosts=(OTHER,)) as office:
-        customer = await office.harness.customer()
-        healthy, failing = await _register(customer, 1), await _register(customer, 1, host=OTHER)
-        quiet = await customer.make_webhook(url=f"https://{OTHER}/quiet", event_types=["meeting.created"])
-        await customer.make_meeting()
-        await office.shown(customer, {"id": quiet["id"]}, consecutive_failures=0)
-        await office.next()
-        office.receiver.status = 500
-        await office.harness.administration.top_up(customer.account_id, 1)
-        for id_ in (*healthy, *failing):
-            await office.shown(customer, {"id": id_}, consecutive_failures=11)
-        for _ in range(2):
-            await office.harness.administration.top_up(customer.account_id, 1)
-        for id_ in (*healthy, *failing):
-            await office.shown(customer, {"id": id_}, is_active=False)
-        await office.shown(customer, {"id": quiet["id"]}, is_active=True)
 
 
 # Names that hang
@@ -288,22 +211,6 @@ async def test_registering_hanging_names_is_refused_in_time_and_delays_no_other_
 
 
 # What a key for webhooks can read
-
-
-async def test_a_key_for_webhooks_alone_reads_no_password(opened: Opened) -> None:
-    async with opened("") as office:
-        owner = await office.harness.customer()
-        key = await owner.another_key([Scope.WEBHOOKS_WRITE])
-        await key.make_webhook(url=f"https://{HOST}/", event_types=["meeting.created", "meeting.ended"])
-        meeting = await owner.make_meeting(password="rahasia-12")
-        assert meeting["password"] == "rahasia-12"
-        await owner.delete(f"/meetings/{meeting['id']}")
-        [sent] = await office.next()
-        data = json.loads(sent.body)["data"]
-        assert data == meeting | {"password": None, "host_key": None}
-        assert b"rahasia" not in sent.body
-        deliveries = (await key.get("/webhooks")).json()["data"]
-        assert "rahasia" not in json.dumps(deliveries)
 
 
 async def test_a_denied_network_gets_no_webhook(opened: Opened) -> None:

@@ -190,22 +190,6 @@ async def test_what_would_only_be_held_is_refused(customer: Customer, state: str
     assert rows == await customer.query(kept, customer.account_id)
 
 
-@pytest.mark.spec("7/404", "5/8", "4.4/3")
-@pytest.mark.parametrize("name", ["x", "%00", NO_ID, "a" * 500, "%F0%9F"])
-async def test_an_id_without_a_record(customer: Customer, name: str) -> None:
-    path = f"/webhooks/{(await customer.make_webhook())['id']}"
-    sent = (await customer.post(f"{path}/test", None)).json()
-    assert code_of(await customer.patch(f"/webhooks/{name}", {"is_active": True})) == (404, "not_found")
-    for target in (
-        "GET /webhooks/{0}", "DELETE /webhooks/{0}", "POST /webhooks/{0}/rotate-secret",
-        "POST /webhooks/{0}/test", "GET /webhooks/{0}/deliveries", "GET /webhooks/{0}/deliveries/{1}",
-        "GET {2}/deliveries/{0}", "POST /webhooks/{0}/deliveries/{1}/resend",
-        "POST {2}/deliveries/{0}/resend",
-    ):  # fmt: skip
-        method, below = target.format(name, sent["id"], path).split(" ", 1)
-        assert code_of(await customer.send(method, below)) == (404, "not_found"), target
-
-
 @pytest.mark.spec("5/8", "7/404", "4.4/3")
 async def test_another_accounts_webhook_is_answered_as_an_unknown_one(customer: Customer) -> None:
     owner = await customer.harness.customer()
