@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Final, NoReturn
 
 from meetcore.adapters.dev_inbox import MAIL_PATH
@@ -67,13 +67,12 @@ def temporary_directory() -> Iterator[Path]:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-    with TemporaryDirectory(prefix="meetcore-", ignore_cleanup_errors=True) as name:
-        place = Path(name)
-        place.chmod(0o711)  # root's PostgreSQL runs as another user
-        try:
-            yield place
-        finally:
-            _remove(place)
+    place = Path(mkdtemp(prefix="meetcore-"))
+    place.chmod(0o711)  # root's PostgreSQL runs as another user
+    try:
+        yield place
+    finally:
+        _remove(place)
 
 
 def _remove(place: Path) -> None:
