@@ -126,16 +126,16 @@ FROM {_NUMBERS}
 """)  # fmt: skip
 DELIVERIES = Rows("deliveries", f"""
 WITH made AS (
-    INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, created_at, attempts_made, failed_at)
+    INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, created_at, attempts_made, failed_at,
+        success_at, success_duration_ms, success_status_code)
     SELECT {_ACCOUNT}, {_ID.format(table=3)}, (%(endpoints)s::uuid[])[owner], {_ID.format(table=2)},
         'meeting.created', CASE WHEN n %% 100 = 0 THEN 'failed' ELSE 'succeeded' END, at, 1,
-        CASE WHEN n %% 100 = 0 THEN at END
-    FROM {_NUMBERS} RETURNING account_id, id, status, created_at
+        CASE WHEN n %% 100 = 0 THEN at END, CASE WHEN n %% 100 <> 0 THEN at END, CASE WHEN n %% 100 <> 0 THEN 20 END,
+        CASE WHEN n %% 100 <> 0 THEN 200 END
+    FROM {_NUMBERS} RETURNING account_id, id, failed_at
 )
 INSERT INTO delivery_attempts (account_id, delivery_id, number, at, duration_ms, status_code, error)
-SELECT account_id, id, 1, created_at, 20, CASE status WHEN 'failed' THEN 500 ELSE 200 END,
-    CASE status WHEN 'failed' THEN 'http_status' END
-FROM made
+SELECT account_id, id, 1, failed_at, 20, 500, 'http_status' FROM made WHERE failed_at IS NOT NULL
 """)  # fmt: skip
 REQUESTS = Rows("api_requests", f"""
 INSERT INTO api_requests (id, account_id, api_key_id, at, method, path, status, duration_ms)

@@ -86,7 +86,8 @@ _FREE_TEXT = """
  oauth_authorizations.redirect_uri
  oauth_authorizations.state oauth_clients.id oauth_clients.name oauth_clients.redirect_uris
  audit_log.action audit_log.actor_name audit_log.client_address audit_log.target_id
- deliveries.lease_host delivery_attempts.address
+ deliveries.lease_host deliveries.success_address deliveries.success_response_excerpt
+ delivery_attempts.address
  delivery_attempts.error delivery_attempts.request_headers delivery_attempts.response_excerpt
  delivery_attempts.response_headers events.cause hosts.provider_user_id
 idempotency_keys.key invitations.email operator_sessions.client_address operator_sessions.user_agent

@@ -113,12 +113,11 @@ async def test_a_retry_brings_the_same_event(opened: Opened) -> None:
             " ORDER BY number",
             customer.account_id,
         )
-        for attempt, post in zip(kept[:2], sent, strict=False):
+        for attempt, post in zip(kept, sent[:2], strict=True):
             for name in ("webhook-id", "webhook-timestamp"):
                 assert f"{name}: {post.headers[name]}" in attempt["request_headers"]
             assert post.headers["webhook-signature"] not in attempt["request_headers"]
             assert "Content-Length:" in attempt["response_headers"]
-        assert (kept[2]["request_headers"], kept[2]["response_headers"]) == (None, None)
 
 
 @pytest.mark.spec("3/pause")

@@ -308,7 +308,10 @@ class PostgresRig:
 
     async def attempts(self, account_id: UUID) -> list[int]:
         found = await self.rows(
-            "SELECT number FROM delivery_attempts WHERE account_id = %(account_id)s", account_id=account_id
+            "SELECT number FROM delivery_attempts WHERE account_id = %(account_id)s UNION ALL"
+            " SELECT attempts_made FROM deliveries"
+            " WHERE account_id = %(account_id)s AND success_at IS NOT NULL",
+            account_id=account_id,
         )
         return [row["number"] for row in found]
 

@@ -120,7 +120,7 @@ SELECT {ACCOUNT.select},
             AND w.number <= a.entries) AS e) AS entries,
     (SELECT json_agg(d ORDER BY d.id DESC) FROM (
         SELECT w.id, w.event_id, w.event_kind, w.status, w.created_at, w.due_at AS next_attempt_at, w.attempts_made,
-            p.url, t.status_code AS last_status_code, t.error AS last_error, w.endpoint_id
+            p.url, coalesce(t.status_code, w.success_status_code) AS last_status_code, t.error AS last_error, w.endpoint_id
         FROM (SELECT * FROM deliveries WHERE account_id = a.id ORDER BY id DESC LIMIT %(last)s) AS w
         LEFT JOIN webhook_endpoints p ON p.account_id = w.account_id AND p.id = w.endpoint_id
         LEFT JOIN delivery_attempts t

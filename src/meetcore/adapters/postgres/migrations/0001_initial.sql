@@ -647,7 +647,8 @@ CREATE INDEX webhook_endpoints_previous_secrets ON webhook_endpoints (previous_s
 -- A delivery that waits behind the posts in flight at its endpoint is throttled, so that it delays no other, until one of
 -- those posts is recorded. `lease_host` is the host that a claimed delivery is posted to. `subject_id` names the meeting or
 -- the note that an event is about; erasing a note deletes its events. `failed_at` is when a delivery failed or expired,
--- `attempts_before_recovery` how many attempts were made before it was recovered.
+-- `attempts_before_recovery` how many attempts were made before it was recovered. The attempt that succeeded is a part of its
+-- delivery; those that failed have rows of their own.
 --
 -- All three are partitioned by ids that begin with a time: an event's own, a delivery's own, and for an attempt that of its
 -- delivery, so that it lies beside it. The primary keys hold the partition's key, and nothing else is unique. The periodic task
@@ -680,16 +681,21 @@ CREATE TABLE deliveries (
     event_kind     text NOT NULL CHECK (event_kind IN (
         'note.completed', 'note.failed', 'meeting.created', 'meeting.ended', 'recording.ready', 'credit.low',
         'credit.topup.succeeded', 'webhook.test')),
+    created_at     timestamptz NOT NULL,
     status         text NOT NULL CHECK (status IN ('pending', 'succeeded', 'failed', 'held', 'expired')),
     attempts_made  integer NOT NULL DEFAULT 0,
     due_at         timestamptz,
     held_at        timestamptz,
     lease_token    uuid,
-    created_at     timestamptz NOT NULL,
     is_throttled   boolean NOT NULL DEFAULT false,
     lease_host     text,
     failed_at      timestamptz,
     attempts_before_recovery integer NOT NULL DEFAULT 0,
+    success_at               timestamptz,
+    success_duration_ms      integer,
+    success_status_code      integer,
+    success_response_excerpt text,
+    success_address          text,
     PRIMARY KEY (account_id, id),
     CHECK ((status = 'pending') = (due_at IS NOT NULL)),
     CHECK ((status = 'held') = (held_at IS NOT NULL)),

@@ -73,7 +73,7 @@ WITH caused AS MATERIALIZED (
         AND d.event_id IN (SELECT id FROM caused WHERE kind IN ('note.completed', 'note.failed'))
 )
 SELECT w.id, w.event_id, w.event_kind, w.status, w.created_at, w.due_at AS next_attempt_at, w.attempts_made, p.url,
-    t.status_code AS last_status_code, t.error AS last_error, w.endpoint_id
+    coalesce(t.status_code, w.success_status_code) AS last_status_code, t.error AS last_error, w.endpoint_id
 FROM sent w
 JOIN webhook_endpoints p ON p.account_id = w.account_id AND p.id = w.endpoint_id
 LEFT JOIN delivery_attempts t ON t.account_id = w.account_id AND t.delivery_id = w.id AND t.number = w.attempts_made

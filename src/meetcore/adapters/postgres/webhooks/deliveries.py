@@ -30,6 +30,7 @@ from meetcore.adapters.postgres.repository import Repository, load_statements
 from meetcore.adapters.postgres.webhooks.rows import (
     DELIVERY,
     ENDPOINT_WITHOUT_SECRETS,
+    SUCCESS,
     endpoint_context,
     event_context,
     given_up,
@@ -157,7 +158,9 @@ class PostgresDeliveryRepository(Repository):
     ) -> views.Saved:  # fmt: skip
         if not recorded:
             return views.Saved()
-        await self._run(SQL["save_deliveries"], made=_json([_made(one) for one in recorded]))
+        made = [_made(one) for one in recorded]
+        failed = [one for one in made if "success_at" not in one]
+        await self._run(SQL["save_deliveries"], made=_json(made), failed=_json(failed))
         of_endpoint = Counter(one.delivery.endpoint_id for one in recorded)
         seen = [
             {
@@ -240,7 +243,7 @@ def _counted(host: views.RecordedHost) -> Row:
 
 def _made(recorded: views.Recorded) -> Row:
     delivery = recorded.delivery
-    return {
+    made = {
         "account_id": delivery.account_id,
         "delivery_id": delivery.id,
         "status": delivery.status,
@@ -248,7 +251,10 @@ def _made(recorded: views.Recorded) -> Row:
         "due_at": delivery.next_attempt_at,
         "held_at": delivery.held_at,
         "failed_at": delivery.failed_at,
-    } | dict(zip(_ATTEMPT_FIELDS, _fields_of(recorded.attempt), strict=True))
+    }
+    if delivery.status is deliveries.DeliveryStatus.SUCCEEDED:
+        return made | SUCCESS.row(recorded.attempt)
+    return made | dict(zip(_ATTEMPT_FIELDS, _fields_of(recorded.attempt), strict=True))
 
 
 def _json(records: Sequence[Row]) -> str:

@@ -185,15 +185,19 @@ WHERE d.account_id = c.account_id AND d.id = c.id AND d.lease_token = c.token AN
 -- it has no attempt, either.
 WITH changed AS (
     UPDATE deliveries d SET status = made.status, attempts_made = made.number, due_at = made.due_at,
-        held_at = made.held_at, failed_at = made.failed_at, lease_token = NULL, lease_host = NULL
+        held_at = made.held_at, failed_at = made.failed_at, lease_token = NULL, lease_host = NULL,
+        success_at = made.success_at, success_duration_ms = made.success_duration_ms,
+        success_status_code = made.success_status_code, success_response_excerpt = made.success_response_excerpt,
+        success_address = made.success_address
     FROM json_to_recordset(%(made)s::json) AS made (account_id uuid, delivery_id uuid, status text, number int,
-            due_at timestamptz, held_at timestamptz, failed_at timestamptz)
+            due_at timestamptz, held_at timestamptz, failed_at timestamptz, success_at timestamptz,
+            success_duration_ms int, success_status_code int, success_response_excerpt text, success_address text)
     WHERE d.account_id = made.account_id AND d.id = made.delivery_id
     RETURNING d.account_id, d.id
 )
 INSERT INTO delivery_attempts
-SELECT made.* FROM json_populate_recordset(NULL::delivery_attempts, %(made)s::json) AS made
-JOIN changed ON changed.account_id = made.account_id AND changed.id = made.delivery_id
+SELECT failed.* FROM json_populate_recordset(NULL::delivery_attempts, %(failed)s::json) AS failed
+JOIN changed ON changed.account_id = failed.account_id AND changed.id = failed.delivery_id
 ON CONFLICT DO NOTHING
 
 -- save_endpoints: Save the effect of attempts on their endpoints and hosts. At one that is inactive now all that

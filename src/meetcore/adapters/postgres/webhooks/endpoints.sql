@@ -118,12 +118,14 @@ CROSS JOIN LATERAL (
         max(a.at) FILTER (WHERE a.error IS NOT NULL) AS last_failure_at,
         (array_agg(a.error ORDER BY a.at DESC) FILTER (WHERE a.error IS NOT NULL))[1] AS last_error
     FROM (
-        SELECT d.id FROM deliveries d
+        SELECT d.id, d.success_at, d.success_duration_ms FROM deliveries d
         WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id >= %(since)s
         ORDER BY d.id DESC LIMIT {HEALTH_SAMPLE}
     ) d CROSS JOIN LATERAL (
-        SELECT * FROM delivery_attempts a WHERE a.account_id = w.account_id AND a.delivery_id = d.id
-        ORDER BY a.number LIMIT {MAX_ATTEMPTS_READ}
+        (SELECT a.at, a.duration_ms, a.error FROM delivery_attempts a
+        WHERE a.account_id = w.account_id AND a.delivery_id = d.id ORDER BY a.number LIMIT {MAX_ATTEMPTS_READ})
+        UNION ALL
+        SELECT d.success_at, d.success_duration_ms, NULL WHERE d.success_at IS NOT NULL
     ) a
 ) h
 ORDER BY w.id DESC
@@ -136,12 +138,14 @@ FROM webhook_endpoints w CROSS JOIN LATERAL (
         max(a.at) FILTER (WHERE a.error IS NOT NULL) AS last_failure_at,
         (array_agg(a.error ORDER BY a.at DESC) FILTER (WHERE a.error IS NOT NULL))[1] AS last_error
     FROM (
-        SELECT d.id FROM deliveries d
+        SELECT d.id, d.success_at, d.success_duration_ms FROM deliveries d
         WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id >= %(since)s
         ORDER BY d.id DESC LIMIT {HEALTH_SAMPLE}
     ) d CROSS JOIN LATERAL (
-        SELECT * FROM delivery_attempts a WHERE a.account_id = w.account_id AND a.delivery_id = d.id
-        ORDER BY a.number LIMIT {MAX_ATTEMPTS_READ}
+        (SELECT a.at, a.duration_ms, a.error FROM delivery_attempts a
+        WHERE a.account_id = w.account_id AND a.delivery_id = d.id ORDER BY a.number LIMIT {MAX_ATTEMPTS_READ})
+        UNION ALL
+        SELECT d.success_at, d.success_duration_ms, NULL WHERE d.success_at IS NOT NULL
     ) a
 ) h
 WHERE w.account_id = %(account_id)s AND w.id = %(id)s

@@ -11,6 +11,7 @@ from meetcore.adapters.postgres.webhooks.rows import (
     DELIVERY,
     ENDPOINT,
     LISTED_ATTEMPT,
+    SHOWN_SUCCESS,
     event_context,
 )
 from meetcore.domain.ids import first_id
@@ -27,7 +28,7 @@ from meetcore.ports.queries import MAX_PAGE
 
 SQL = load_statements(
     __file__, ATTEMPT=ATTEMPT, DELIVERY=DELIVERY, ENDPOINT=ENDPOINT, LISTED_ATTEMPT=LISTED_ATTEMPT,
-    MAX_PAGE=MAX_PAGE,
+    MAX_PAGE=MAX_PAGE, SHOWN_SUCCESS=SHOWN_SUCCESS,
 )  # fmt: skip
 
 
@@ -106,14 +107,16 @@ class DeliveryReads(Reads):
 
 
 def _histories(found: Sequence[Row], columns: Columns[Attempt]) -> list[DeliveryHistory]:
-    """Rows of at most one attempt each, gathered by their deliveries in the order of the rows."""
+    """Rows of at most one failed attempt each, gathered by their deliveries in the order of the rows."""
     gathered: dict[UUID, list[Row]] = {}
     for row in found:
         if row["delivery_id"] is not None:
             gathered.setdefault(row["delivery_id"], []).append(row)
     return [
         DeliveryHistory(
-            DELIVERY.read(of_one[0]), tuple(columns.read(row) for row in of_one if row["number"] is not None)
+            DELIVERY.read(of_one[0]),
+            tuple(columns.read(row) for row in of_one if row["number"] is not None)
+            + tuple(SHOWN_SUCCESS.read(row) for row in of_one[:1] if row["success_at"] is not None),
         )
         for of_one in gathered.values()
     ]

@@ -8,7 +8,7 @@ SELECT {ENDPOINT.select} FROM webhook_endpoints w WHERE w.account_id = %(account
 SELECT {ENDPOINT.select} FROM webhook_endpoints w
 WHERE w.account_id = %(account_id)s AND w.id < %(before)s ORDER BY w.id DESC LIMIT %(limit)s
 
--- list_deliveries: A page of the deliveries to an endpoint, each with its attempts: a row for each attempt, and one
+-- list_deliveries: A page of the deliveries to an endpoint, each with its attempts: a row for each that failed, and one
 -- without a delivery where the endpoint has none. The inner limit is for the planner: of a parameter it would expect a
 -- tenth of the table, and sort that instead of reading an index backwards. The attempts are sorted inside, which keeps
 -- the planner from joining whole tables: it looks them up for one delivery after another.
@@ -16,7 +16,7 @@ SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
 FROM webhook_endpoints w
 LEFT JOIN LATERAL (
     SELECT * FROM (
-        SELECT {DELIVERY.select} FROM deliveries d
+        SELECT {DELIVERY.select}, {SHOWN_SUCCESS.select} FROM deliveries d
         WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s AND d.id >= %(first)s{and_status}
         ORDER BY d.id DESC LIMIT {most}
     ) d{chosen} LIMIT %(limit)s
@@ -33,7 +33,7 @@ ORDER BY d.delivery_id DESC, a.number
 SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
 FROM webhook_endpoints w
 CROSS JOIN LATERAL (
-    SELECT {DELIVERY.select} FROM deliveries d
+    SELECT {DELIVERY.select}, {SHOWN_SUCCESS.select} FROM deliveries d
     WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id = %(id)s
 ) d
 LEFT JOIN LATERAL (

@@ -41,6 +41,11 @@ LISTED_ATTEMPT = Columns(
     Attempt, "a", "attempt_", without=("address", "retry_after_s", "request_headers", "response_headers")
 )
 
+# The attempt that succeeded, in the row of its delivery: as it is written, and as its customer may see it.
+_OF_FAILURES = ("error", "retry_after_s", "request_headers", "response_headers")
+SUCCESS = Columns(Attempt, "d", "success_", begins="success_", without=_OF_FAILURES)
+SHOWN_SUCCESS = Columns(Attempt, "d", "success_", begins="success_", without=(*_OF_FAILURES, "address"))
+
 
 def given_up(rows: Iterable[Row], reason: GiveUpReason) -> Sequence[GivenUp]:
     """Return the deliveries that ended without a last attempt."""
