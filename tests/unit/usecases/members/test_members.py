@@ -144,9 +144,8 @@ async def test_a_member_who_is_invited_again_keeps_the_role(at: AccessHarness) -
 
 
 @pytest.mark.parametrize("name", CHANGES)
-@pytest.mark.parametrize("role", [Role.DEVELOPER, Role.FINANCE, Role.VIEWER])
-async def test_owners_alone_change_members(role: Role, name: str, at: AccessHarness) -> None:
-    guest = await at.guest(role)
+async def test_owners_alone_change_members(name: str, at: AccessHarness) -> None:
+    guest = await at.guest(Role.DEVELOPER)
     before = at.actions()
     with pytest.raises(ActionNotAllowed):
         await CHANGES[name](at.access().members, guest)

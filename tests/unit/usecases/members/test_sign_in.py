@@ -204,16 +204,6 @@ async def test_a_session_ends_when_it_is_not_used_or_signed_out(at: AccessHarnes
         assert await sessions.find_operator(token) is None
 
 
-async def test_a_session_that_is_used_ends_after_a_month(at: AccessHarness) -> None:
-    made = await at.sign_in()
-    step = timedelta(hours=11)
-    for _ in range(ABSOLUTE_LIMIT // step):
-        at.harness.clock.advance(step.total_seconds())
-        assert await at.access().sessions.find(made.token) is not None
-    at.harness.clock.advance(step.total_seconds())
-    assert await at.access().sessions.find(made.token) is None
-
-
 async def test_what_is_long_over_is_deleted(at: AccessHarness) -> None:
     await at.sign_in()
     at.harness.clock.advance(ABSOLUTE_LIMIT.total_seconds())

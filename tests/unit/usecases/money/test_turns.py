@@ -1,11 +1,11 @@
 """Requests that wait for one account: shared transactions, and the outcome of each when one fails."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from datetime import date
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -25,11 +25,6 @@ from meetcore.ports.store import (
 from meetcore.usecases.money.turns import AccountTurns, FailedBatch, Spender, Turns, no_report
 
 ID = UUID(int=1)
-DAY = date(2026, 12, 1)
-STATE = AccountState(7, Funds(ID, balance=100), CapUsage(ID, DAY), None)
-
-Run: TypeAlias = Callable[[str, int], Awaitable[int | None]]
-AnyTurns: TypeAlias = Turns[Any, Any, Any]
 
 
 @define
@@ -50,67 +45,8 @@ class _Work:
         return [2 * each for each in items]
 
 
-@define
-class _WorkingStore:
-    """A store that does what its transactions have collected as they commit."""
-
-    work: _Work
-
-    @asynccontextmanager
-    async def begin(self) -> AsyncIterator[Any]:
-        tx = _Collecting()
-        yield tx
-        await self.work.do(tx.key, tx.items)
-
-    at_once = begin
-
-
-@define
-class _Collecting:
-    """A transaction that collects numbers."""
-
-    key: str = ""
-    items: list[int] = field(factory=list)
-
-    @property
-    def meetings(self) -> "_Collecting":
-        return self
-
-    async def load_state(self, *_: object) -> AccountState:
-        return STATE
-
-
-def _plain(work: _Work, most: int) -> tuple[AnyTurns, Run]:
-    turns = Turns(work.do, most)
-    return turns, turns.run
-
-
-def _of_accounts(work: _Work, most: int) -> tuple[AnyTurns, Run]:
-    accounts = AccountTurns(cast("Store", _WorkingStore(work)))
-    accounts._turns.most = most
-
-    def run(key: str, number: int) -> Awaitable[int | None]:
-        async def attempt(tx: Any, state: AccountState) -> tuple[int, AccountState]:
-            tx.key = key
-            tx.items.append(number)
-            return 2 * number, state
-
-        return accounts.run(Spender(UUID(int=ord(key)), ID, DAY), STATE, attempt)
-
-    return accounts._turns, run
-
-
-_KINDS = {"plain": _plain, "of accounts": _of_accounts}
-
-
-@pytest.fixture(params=_KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    """Both kinds of turns do the same."""
-    return str(request.param)
-
-
-async def _run(kind: str, work: _Work, count: int, most: int = 64) -> list[int | BaseException | None]:
-    _, run = _KINDS[kind](work, most)
+async def _run(work: _Work, count: int, most: int = 64) -> list[int | BaseException]:
+    run = Turns(work.do, most).run
     tasks = [asyncio.ensure_future(run("a", number)) for number in range(count)]
     await asyncio.sleep(0)
     work.go.set()
@@ -127,21 +63,21 @@ def _types(found: Sequence[object]) -> list[type]:
     return [type(each) for each in found]
 
 
-async def test_what_waits_is_one_turn_and_each_has_its_own_result(kind: str) -> None:
+async def test_what_waits_is_one_turn_and_each_has_its_own_result() -> None:
     work = _Work()
-    assert await _run(kind, work, 4) == [0, 2, 4, 6]
+    assert await _run(work, 4) == [0, 2, 4, 6]
     assert work.turns == [("a", [0]), ("a", [1, 2, 3])]
 
 
-async def test_a_turn_has_so_many_items_at_most(kind: str) -> None:
+async def test_a_turn_has_so_many_items_at_most() -> None:
     work = _Work()
-    assert await _run(kind, work, 6, most=2) == [0, 2, 4, 6, 8, 10]
+    assert await _run(work, 6, most=2) == [0, 2, 4, 6, 8, 10]
     assert [items for _, items in work.turns] == [[0], [1, 2], [3, 4], [5]]
 
 
-async def test_keys_do_not_wait_for_each_other(kind: str) -> None:
+async def test_keys_do_not_wait_for_each_other() -> None:
     work = _Work()
-    _, run = _KINDS[kind](work, 64)
+    run = Turns(work.do).run
     tasks = [asyncio.ensure_future(run(key, 1)) for key in "ab"]
     await asyncio.sleep(0)
     assert work.turns == [("a", [1]), ("b", [1])]
@@ -149,9 +85,9 @@ async def test_keys_do_not_wait_for_each_other(kind: str) -> None:
     assert await asyncio.gather(*tasks) == [2, 2]
 
 
-async def test_who_comes_again_is_of_the_next_turn(kind: str) -> None:
+async def test_who_comes_again_is_of_the_next_turn() -> None:
     work = _Work()
-    _, run = _KINDS[kind](work, 64)
+    run = Turns(work.do).run
 
     async def client(number: int) -> None:
         for _ in range(3):
@@ -166,24 +102,22 @@ async def test_who_comes_again_is_of_the_next_turn(kind: str) -> None:
     assert max(sizes) == 4  # the first one, too, which began alone
 
 
-async def test_a_fault_is_of_its_turn_only(kind: str) -> None:
+async def test_a_fault_is_of_its_turn_only() -> None:
     fault = ZeroDivisionError("one")
     work = _Work(faults={1: fault})
-    found = await _run(kind, work, 5, most=2)
+    found = await _run(work, 5, most=2)
     assert [found[0], *found[3:]] == [0, 6, 8]
-    # Those of an account are decided alone then.
-    expected = [ZeroDivisionError] * 2 if kind == "plain" else [type(None)] * 2
-    assert _types(found[1:3]) == expected
+    assert _types(found[1:3]) == [ZeroDivisionError] * 2
 
 
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("fault", [StoreUnavailable, OutcomeUnknown])
 async def test_a_store_that_does_not_answer_is_waited_for_once(
-    kind: str, first: int, fault: type[StoreUnavailable]
+    first: int, fault: type[StoreUnavailable]
 ) -> None:
     """Of what waits nothing was begun: that is known, whatever became of the turn under way."""
     work = _Work(faults={first: fault("frozen")})
-    found = await _run(kind, work, 6, most=2)
+    found = await _run(work, 6, most=2)
     if first == 0:
         assert _types(found) == [fault] + [StoreUnavailable] * 5
     else:
@@ -197,22 +131,20 @@ async def test_a_store_that_does_not_answer_is_waited_for_once(
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("fault", [ConnectionLost, CommitLost])
 async def test_a_connection_that_was_lost_says_nothing_of_the_next(
-    kind: str, first: int, fault: type[StoreUnavailable]
+    first: int, fault: type[StoreUnavailable]
 ) -> None:
     work = _Work(faults={first: fault("cut")})
-    found = await _run(kind, work, 5, most=2)
+    found = await _run(work, 5, most=2)
     if first == 0:
         assert [type(found[0]), *found[1:]] == [fault, 2, 4, 6, 8]
         return
     assert [found[0], *found[3:]] == [0, 6, 8]
-    # Nothing of a transaction was kept whose connection was lost before its commit: each is decided alone.
-    is_decided_alone = kind == "of accounts" and fault is ConnectionLost
-    assert _types(found[1:3]) == [type(None) if is_decided_alone else fault] * 2
+    assert _types(found[1:3]) == [fault] * 2
 
 
-async def test_one_that_was_cancelled_is_left_out_and_others_are_not(kind: str) -> None:
+async def test_one_that_was_cancelled_is_left_out_and_others_are_not() -> None:
     work = _Work()
-    _, run = _KINDS[kind](work, 64)
+    run = Turns(work.do).run
     tasks = [asyncio.ensure_future(run("a", number)) for number in range(3)]
     await asyncio.sleep(0)
     tasks[1].cancel()
@@ -223,9 +155,9 @@ async def test_one_that_was_cancelled_is_left_out_and_others_are_not(kind: str) 
     assert [items for _, items in work.turns] == [[0], [2]]
 
 
-async def test_one_that_is_cancelled_in_its_turn_leaves_the_others_theirs(kind: str) -> None:
+async def test_one_that_is_cancelled_in_its_turn_leaves_the_others_theirs() -> None:
     work = _Work()
-    _, run = _KINDS[kind](work, 64)
+    run = Turns(work.do).run
     tasks = [asyncio.ensure_future(run("a", number)) for number in range(3)]
     await asyncio.sleep(0)
     tasks[0].cancel()
@@ -235,9 +167,10 @@ async def test_one_that_is_cancelled_in_its_turn_leaves_the_others_theirs(kind: 
     assert tasks[0].cancelled()
 
 
-async def test_nobody_waits_for_a_process_that_ends(kind: str) -> None:
+async def test_nobody_waits_for_a_process_that_ends() -> None:
     work = _Work()
-    turns, run = _KINDS[kind](work, 1)
+    turns = Turns(work.do, 1)
+    run = turns.run
     tasks = [asyncio.ensure_future(run("a", number)) for number in range(3)]
     await asyncio.sleep(0)
     tasks[0].cancel()
@@ -251,9 +184,10 @@ async def test_nobody_waits_for_a_process_that_ends(kind: str) -> None:
     assert await run("a", 4) == 8
 
 
-async def test_nobody_waits_for_a_turn_that_is_cancelled_before_it_begins(kind: str) -> None:
+async def test_nobody_waits_for_a_turn_that_is_cancelled_before_it_begins() -> None:
     work = _Work()
-    turns, run = _KINDS[kind](work, 64)
+    turns = Turns(work.do)
+    run = turns.run
     tasks = [asyncio.ensure_future(run("a", number)) for number in range(3)]
     await asyncio.sleep(0)
     work.go.set()
@@ -331,6 +265,15 @@ async def test_a_fault_of_one_is_reported_once_and_has_each_decide_alone() -> No
     tasks = await _started(store, 3, reported.append)
     assert await asyncio.gather(*tasks) == [READ, None, None]
     assert reported == [FailedBatch("meetings", 2, cast("Exception", store.fault))]
+
+
+@pytest.mark.parametrize("fault", [ConnectionLost, CommitLost, OutcomeUnknown])
+async def test_those_of_a_transaction_that_was_lost_are_decided_alone_if_nothing_of_it_was_kept(
+    fault: type[StoreUnavailable],
+) -> None:
+    store = _CountingStore(fault=fault("cut"))
+    _, *others = await asyncio.gather(*await _started(store, 3), return_exceptions=True)
+    assert _types(others) == [type(None) if fault is ConnectionLost else fault] * 2
 
 
 async def test_each_writes_in_the_context_of_its_own_request() -> None:

@@ -28,16 +28,6 @@ async def test_a_recording_being_measured_is_not_available_yet() -> None:
     assert code(await one.ask(of=one.recording.id)) == "not_found"
 
 
-async def test_an_unaffordable_note_is_refused_and_can_be_requested_again_under_another_key() -> None:
-    one = await note_scenario(credits=20)
-    assert code(await one.ask(key="k")) == "insufficient_credits"
-    await one.harness.administration.top_up(one.harness.caller.account.id, 10, "INV-1")
-    assert (await one.ask(key="k")).is_replay, "a refusal that is final is the first result"
-    await one.ask(key="another")
-    assert one.harness.funds().held == 10
-    one.prove()
-
-
 async def with_notes() -> NoteScenario:
     """A recording with a note that is made, one that failed and one that waits."""
     one = await note_scenario()

@@ -18,7 +18,7 @@ from meetcore.domain.payments.payments import GatewayStatus
 from meetcore.domain.payments.refunds import RefundState
 from tests.support.records import put_member
 from tests.unit.usecases.access_harness import WHERE
-from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash
+from tests.unit.usecases.application import ApplicationHarness, SimulatedCrash, crash_points
 from tests.unit.usecases.fakes import recorded
 from tests.unit.usecases.note_scenario import note_scenario
 from tests.unit.usecases.payments.gateway import PaymentHarness
@@ -47,10 +47,9 @@ def contents(harness: ApplicationHarness) -> dict[str, list[MailContent | None]]
 
 
 async def test_a_received_payment_is_mailed_once_with_its_receipt() -> None:
-    at, did_die = 1, True
-    while did_die:
+    for point in crash_points():
         shop, readers = await opened()
-        payment_id, point = await shop.bought(), CrashPoint(at)
+        payment_id = await shop.bought()
         await shop.pay(payment_id, notify=2)
         try:
             await shop.follow(point)
@@ -61,9 +60,6 @@ async def test_a_received_payment_is_mailed_once_with_its_receipt() -> None:
         await shop.follow()
         received = PaymentReceived("2026-000001", 500, 555_000, "IDR", f"{PAGE}/{payment_id}")
         assert contents(shop.harness) == {reader: [received] for reader in readers}
-        did_die = point.burnt >= at
-        at += 1
-    assert at > 3
 
 
 @pytest.mark.parametrize(
@@ -154,10 +150,8 @@ async def test_credits_that_a_posting_makes_low_are_mailed_once() -> None:
 
 
 async def test_credits_that_a_meeting_makes_low_are_mailed_once() -> None:
-    at, did_die = 1, True
-    while did_die:
+    for point in crash_points():
         harness = await mailed(115)
-        point = CrashPoint(at)
         for number in range(2):
             try:
                 await harness.make(crash_point=point, date=f"2026-12-0{number + 3}")
@@ -165,9 +159,6 @@ async def test_credits_that_a_meeting_makes_low_are_mailed_once() -> None:
                 await harness.recover()
         balance = harness.funds().balance
         assert contents(harness) == ({OWNER: [LowCredits(95, 100, PAGE)]} if balance < 100 else {})
-        did_die = point.burnt >= at
-        at += 1
-    assert at > 3
 
 
 async def test_credits_that_a_refund_makes_low_are_mailed() -> None:

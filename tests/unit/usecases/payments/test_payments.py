@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID
 
 import pytest
 
-from meetcore.domain.errors import IdempotencyKeyReused, NotFound, Unprocessable, UpstreamError
+from meetcore.domain.errors import NotFound, Unprocessable, UpstreamError
 from meetcore.domain.payments.payments import ASKED_FOR, MAX_PENDING, Doubt, GatewayStatus, PaymentStatus
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown, Notification
-from tests.unit.usecases.application import CrashPoint, SimulatedCrash
+from tests.unit.usecases.application import SimulatedCrash, crash_points
 from tests.unit.usecases.payments.gateway import PaymentHarness
 
 
 @pytest.fixture
 async def shop() -> PaymentHarness:
     return await PaymentHarness().start()
-
-
-async def test_a_payment_is_started_with_a_page_to_pay_on(shop: PaymentHarness) -> None:
-    outcome = await shop.buy("k")
-    record = outcome.record
-    assert record is not None
-    assert (record["status"], record["credits"], record["amount"], record["tax"]) == (
-        "pending",
-        500,
-        555_000,
-        55_000,
-    )
-    assert str(record["payment_url"]).startswith(f"http://sandbox/sandbox/payments/{record['id']}?t=")
-    again = await shop.buy("k")
-    assert (again.record, again.is_replay) == (record, True)
-    assert len(shop.payments.kept) == shop.harness.count("payments") == 1
-    request = shop.harness.request_key("k", "other")
-    start = shop.process().payments.start
-    with pytest.raises(IdempotencyKeyReused):
-        await start(shop.harness.caller, start.order("starter", None, shop.now()), request, shop.now())
 
 
 async def test_a_paid_payment_is_posted_once_however_often_it_is_notified(shop: PaymentHarness) -> None:
@@ -219,39 +200,24 @@ async def test_a_notification_while_the_gateway_is_asked_has_it_asked_again(shop
     assert (await shop.payment(payment_id)).status is PaymentStatus.PAID
 
 
-async def _pay_with_a_crash(shop: PaymentHarness, at: int) -> bool:
-    """Start, pay and follow in processes that die at a point; return whether one did."""
-    point = CrashPoint(at)
-    payment_id = None
-    try:
-        await shop.buy("k", point)
-    except SimulatedCrash:
-        pass
-    outcome = await shop.buy("k")
-    assert outcome.record is not None
-    payment_id = UUID(str(outcome.record["id"]))
-    await shop.pay(payment_id)
-    try:
-        await shop.follow(point)
-    except SimulatedCrash:
-        pass
-    shop.harness.clock.advance(31)
-    await shop.follow()
-    assert (await shop.payment(payment_id)).status is PaymentStatus.PAID
-    return point.burnt >= at
-
-
 async def test_a_death_at_any_line_leaves_one_payment_one_top_up_and_one_receipt() -> None:
-    at, did_die = 1, True
-    while did_die:
+    for point in crash_points():
         shop = await PaymentHarness().start()
-        did_die = await _pay_with_a_crash(shop, at)
+        with suppress(SimulatedCrash):
+            await shop.buy("k", point)
+        outcome = await shop.buy("k")
+        assert outcome.record is not None
+        payment_id = UUID(str(outcome.record["id"]))
+        await shop.pay(payment_id)
+        with suppress(SimulatedCrash):
+            await shop.follow(point)
+        shop.harness.clock.advance(31)
+        await shop.follow()
+        assert (await shop.payment(payment_id)).status is PaymentStatus.PAID
         assert [entry.amount for entry in shop.harness.entries()] == [500]
         assert shop.receipts() == [(2026, 1)]
         assert len(shop.payments.kept) == 1
         shop.harness.prove()
-        at += 1
-    assert at > 12
 
 
 async def test_receipts_of_many_payments_have_no_gap(shop: PaymentHarness) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -11,7 +10,7 @@ import pytest
 from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound, Unprocessable
 from meetcore.domain.ids import uuid7
 from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
-from meetcore.domain.money.ledger import InvalidAmount, InvalidReason, Reference, TransferKind, first_broken
+from meetcore.domain.money.ledger import InvalidAmount, InvalidReason, Reference, TransferKind
 from meetcore.domain.money.views import TransactionFilter
 from meetcore.domain.records.pages import AccountSearch
 from meetcore.domain.requests.accounts import InvalidEmail
@@ -126,20 +125,6 @@ async def test_an_adjustment_gives_or_takes_and_records_its_reason() -> None:
     assert [entry.transfer.reference.id for entry in listed] == ["topped up twice", REASON]
     assert events(harness).count(EventKind.CREDIT_LOW) == 1
     assert events(harness).count(EventKind.CREDIT_TOPUP_SUCCEEDED) == 1, "the opening and nothing else"
-
-
-async def test_an_adjustment_happens_once_for_each_reference() -> None:
-    harness = await ApplicationHarness(credits=100).start()
-    account_id = harness.caller.account.id
-    many = (harness.administration.adjust(account_id, -30, REASON, "T-1") for _ in range(5))
-    done = await asyncio.gather(*many)
-    assert sorted(each.is_new for each in done) == [False] * 4 + [True]
-    assert len({each.entry.transfer.id for each in done}) == 1
-    with pytest.raises(Conflict):
-        await harness.administration.adjust(account_id, 30, REASON, "T-1")
-    assert (await harness.registry.find_account(account_id)).balance == 70
-    entries = await harness.queries.list_transactions(account_id, TransactionFilter(), 9, None)
-    assert first_broken(account_id, reversed(entries)) is None
 
 
 async def test_an_adjustment_takes_no_more_than_is_available() -> None:

@@ -1,10 +1,10 @@
 """Test events and recoveries of webhooks, and the events of facts."""
 
 import json
+from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID
 
-import pytest
 from attrs import evolve
 
 from meetcore.adapters.postgres.webhooks.rows import ENDPOINT
@@ -23,7 +23,7 @@ from meetcore.usecases.requests.idempotency import Outcome
 from meetcore.usecases.webhooks.endpoints import Registration
 from meetcore.usecases.webhooks.events import events_of
 from tests.unit.domain.meetings.test_meetings import ID, MEETING, START
-from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash
+from tests.unit.usecases.application import ApplicationHarness, SimulatedCrash, crash_points
 
 
 async def application_with_webhook() -> tuple[ApplicationHarness, Endpoint]:
@@ -63,20 +63,16 @@ async def test_a_test_event_contains_the_endpoint_without_its_secret_and_notifie
     assert harness.notifier.notifications == notifications + 1
 
 
-@pytest.mark.parametrize("point", [1, 2, 3])
-async def test_after_a_crash_at_any_point_a_retry_leaves_one_test_event(point: int):
-    harness, endpoint = await application_with_webhook()
-
-    async def send(crash_point: CrashPoint | None) -> None:
-        work = harness.process(crash_point).api.send_test_event
-        await work(harness.caller, endpoint.id, harness.request_key("k", "test"), harness.now())
-
-    with pytest.raises(SimulatedCrash):
-        await send(CrashPoint(point))
-    for _ in range(2):
-        await send(None)
-    assert len(harness.deliveries()) == 1
-    assert len(payloads_of_tests(harness)) == 1
+async def test_after_a_crash_at_any_point_a_retry_leaves_one_test_event() -> None:
+    for point in crash_points():
+        harness, endpoint = await application_with_webhook()
+        key = harness.request_key("k", "test")
+        with suppress(SimulatedCrash):
+            await harness.process(point).api.send_test_event(harness.caller, endpoint.id, key, harness.now())
+        for _ in range(2):
+            await harness.process().api.send_test_event(harness.caller, endpoint.id, key, harness.now())
+        assert len(harness.deliveries()) == 1
+        assert len(payloads_of_tests(harness)) == 1
 
 
 async def test_a_refusal_is_stored_and_writes_nothing_else():
@@ -106,27 +102,24 @@ async def failed_delivery(harness: ApplicationHarness, endpoint: Endpoint) -> De
     return failed
 
 
-@pytest.mark.parametrize("point", [1, 2, 3])
-async def test_after_a_crash_at_any_point_a_retry_recovers_once(point: int):
-    harness, endpoint = await application_with_webhook()
-    failed = await failed_delivery(harness, endpoint)
-    since = harness.now()
-
-    async def recover(crash_point: CrashPoint | None) -> Outcome:
-        work = harness.process(crash_point).api.recover_deliveries
-        return await work(
-            harness.caller, endpoint.id, since, harness.request_key("k", "recover"), harness.now()
-        )
-
-    with pytest.raises(SimulatedCrash):
-        await recover(CrashPoint(point))
-    for _ in range(2):
-        answer = await recover(None)
-        assert answer.record == {
-            "webhook_id": str(endpoint.id), "since": utc_text(since), "deliveries": 1, "has_more": False,
-        }  # fmt: skip
-    (released,) = harness.deliveries()
-    assert (released.id, released.status) == (failed.id, DeliveryStatus.PENDING)
+async def test_after_a_crash_at_any_point_a_retry_recovers_once() -> None:
+    for point in crash_points():
+        harness, endpoint = await application_with_webhook()
+        failed = await failed_delivery(harness, endpoint)
+        since, key = harness.now(), harness.request_key("k", "recover")
+        with suppress(SimulatedCrash):
+            await harness.process(point).api.recover_deliveries(
+                harness.caller, endpoint.id, since, key, harness.now()
+            )
+        for _ in range(2):
+            answer = await harness.process().api.recover_deliveries(
+                harness.caller, endpoint.id, since, key, harness.now()
+            )
+            assert answer.record == {
+                "webhook_id": str(endpoint.id), "since": utc_text(since), "deliveries": 1, "has_more": False,
+            }  # fmt: skip
+        (released,) = harness.deliveries()
+        assert (released.id, released.status) == (failed.id, DeliveryStatus.PENDING)
 
 
 async def test_a_recovery_of_nothing_wakes_no_worker():
