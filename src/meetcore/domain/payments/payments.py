@@ -254,7 +254,8 @@ def _follow_paid(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_e
 
 def _ended(payment: Payment, status: PaymentStatus, now: datetime) -> Payment:
     ended = evolve(payment, status=status, ended_at=now, next_look_at=None)
-    is_settled = status is PaymentStatus.PAID or payment.doubt is Doubt.UNANSWERED
+    is_arrived = status is PaymentStatus.PAID and payment.doubt is not Doubt.DISPUTED
+    is_settled = is_arrived or payment.doubt is Doubt.UNANSWERED
     return evolve(ended, doubt_closed_at=now) if payment.is_doubtful and is_settled else ended
 
 

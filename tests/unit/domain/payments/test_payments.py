@@ -220,6 +220,11 @@ def test_a_dispute_that_is_open_stays_one_when_the_money_goes_back() -> None:
     assert payments.follow(reversed_, said(GatewayStatus.REVERSED), LATER).doubt is Doubt.REVERSED
 
 
+def test_a_dispute_that_comes_before_the_payment_is_known_to_be_paid_stays_open() -> None:
+    paid = payments.follow(payments.disputed(PENDING), said(), LATER)
+    assert (paid.status, paid.doubt, paid.is_doubtful) == (PaymentStatus.PAID, Doubt.DISPUTED, True)
+
+
 def test_a_paid_payment_keeps_the_gateways_id_of_its_transaction() -> None:
     paid = payments.follow(PENDING, evolve(said(), transaction_id="pi_1"), LATER)
     assert (paid.status, paid.transaction_id) == (PaymentStatus.PAID, "pi_1")

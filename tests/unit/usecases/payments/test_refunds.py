@@ -212,6 +212,23 @@ async def test_a_dispute_of_a_refused_refund_has_the_gateway_asked_for_no_refund
     assert (await shop.payment(payment_id)).doubt is Doubt.DISPUTED
 
 
+async def test_a_chargeback_is_asked_about_until_the_gateway_answers(shop: PaymentHarness) -> None:
+    payment_id = await paid(shop)
+    kept = shop.payments.kept
+    kept[payment_id] = evolve(kept[payment_id], status=GatewayStatus.REVERSED)
+    assert await shop.notify(payment_id)
+    for _ in range(2):
+        shop.faults.plan("find", GatewayUnknown("simulated"))
+        await shop.follow()
+        payment = await shop.payment(payment_id)
+        assert (payment.status, payment.doubt) == (PaymentStatus.PAID, None)
+        shop.harness.clock.advance(481)
+    await shop.follow()
+    payment = await shop.payment(payment_id)
+    assert (payment.status, payment.doubt, payment.next_look_at) == (PaymentStatus.PAID, Doubt.REVERSED, None)
+    assert shop.harness.funds().balance == 500
+
+
 async def test_a_death_at_any_line_of_a_refund_sends_the_money_once() -> None:
     for point in crash_points():
         shop = await PaymentHarness().start()
