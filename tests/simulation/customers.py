@@ -10,7 +10,7 @@ from uuid import UUID
 
 from attrs import define, field
 
-from meetcore.domain.errors import DomainError
+from meetcore.domain.errors import DomainError, IdempotencyKeyReused
 from meetcore.domain.meetings.meetings import MeetingOptions, MeetingRequest
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.money.pricing import PricingTier, TierCatalogue
@@ -71,10 +71,12 @@ class Customer:
             drawn = self.loop.random.random()
             if self.made and drawn < 0.35:
                 await self.cancel(self.loop.random.choice(sorted(self.made)))
-            elif drawn < 0.5:
+            elif drawn < 0.45:
                 await self.create_unkeyed(self._plan())
             elif drawn < 0.6:
-                await asyncio.gather(*(self.create(self._plan()) for _ in range(3)))
+                await asyncio.gather(
+                    *(self.create(self._plan()) for _ in range(3)), self.create_unkeyed(self._plan())
+                )
             else:
                 await self.create(self._plan())
 
@@ -150,6 +152,8 @@ class Customer:
             code = refusal.code
             self.refused.setdefault(name, code)
             self.loop.note(f"{name} is refused: {code}")
+            if isinstance(refusal, IdempotencyKeyReused):
+                self.client.faults.append(f"{name} was repeated, and is refused as another request")
             return
         assert isinstance(outcome, Outcome)
         assert outcome.record is not None

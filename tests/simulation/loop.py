@@ -40,6 +40,7 @@ class Process:
     postponed: list[asyncio.Handle] = field(factory=list)
     tasks: list[asyncio.Task[Any]] = field(factory=list)
     on_death: Callable[[], object] = lambda: None
+    on_sleep: Callable[[float], object] = lambda seconds: None
     application: Any = None
     pool: Any = None
 
@@ -62,6 +63,9 @@ class Process:
 
     def sleep(self, seconds: float) -> None:
         """Run nothing of it for so long, as in a pause of the machine."""
+        if self.is_dead:
+            return
+        self.on_sleep(seconds)
         self.loop.note(f"{self.name} sleeps for {seconds:.1f} s")
         self.wakes_at = self.loop.time() + seconds
         self.loop.call_at(self.wakes_at, self._wake)
@@ -96,6 +100,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.faults = Faults(seed, only)
         self.steps = 0
         self.fate: Callable[[Process], object] = lambda process: None
+        self.pauses = 0.0
         self.trace = sha256()
         self.lines: list[str] | None = None
         self._elapsed_s = 0.0
@@ -125,6 +130,16 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.faults.struck[-1] = evolve(self.faults.struck[-1], at_s=self._elapsed_s, where=at)
         self.note(f"fault: {self.faults.struck[-1].text}")
         return True
+
+    def pause(self, where: str, within_s: float = 0.0) -> None:
+        """Let the present process sleep soon, for longer than its leases, by the seed; many die on waking."""
+        process = _PROCESS.get()
+        if process is None or not self.strikes("pause", self.pauses, where):
+            return
+        begins_s, seconds = self.random.uniform(0, within_s), self.random.choice((30.0, 150.0))
+        self.call_outside(begins_s, lambda: process.sleep(seconds))
+        if self.random.random() < 0.5:
+            self.call_outside(begins_s + seconds + self.random.uniform(0, 0.5), process.kill)
 
     def jump(self, over: timedelta) -> None:
         """Let time pass at once: every timer in it is due together."""

@@ -13,6 +13,7 @@ from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.money.ledger import first_broken
 from meetcore.domain.money.proposals import ProposalKind
 from meetcore.domain.payments.payments import GatewayStatus
+from meetcore.domain.payments.refunds import RefundState
 from tests.simulation.customers import Account
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.enrolment import Crowd
@@ -22,7 +23,7 @@ from tests.support.postgres_rig import ENTRIES
 
 LIVE = ("scheduled", "started")
 _PAYMENTS = """SELECT p.id, p.account_id, p.status, p.doubt, p.doubt_closed_at, p.price + p.tax AS amount,
-    p.credits, r.credits AS taken_back, r.amount AS owed, r.failed_at,
+    p.credits, r.credits AS taken_back, r.amount AS owed, r.failed_at, r.refused_at,
     (SELECT count(*) FROM ledger_transfers t WHERE t.operation = 'topup:payment:' || p.id) AS topups,
     (SELECT count(*) FROM receipts c WHERE c.payment_id = p.id) AS receipts,
     (SELECT count(*) FROM ledger_transfers t
@@ -129,8 +130,14 @@ def _payment(row: dict[str, Any], there: Money) -> Iterator[str]:
         yield f"{name} is pending, and {there.status} at its gateway"
     if row["refunds"] != (row["taken_back"] is not None):
         yield f"{name} has {row['refunds']} refunds in the ledger"
-    if there.sent_back != (row["owed"] or 0):
+    for state, at in ((RefundState.REFUSED, row["refused_at"]), (RefundState.FAILED, row["failed_at"])):
+        if (there.refund is state) is not bool(at):
+            yield f"the refund of {name} is {there.refund}, and {state} since {at}"
+    is_due = there.refund not in (RefundState.REFUSED, RefundState.FAILED)
+    if there.sent_back != ((is_due and row["owed"]) or 0):
         yield f"of {name} {there.sent_back} were sent back, and {row['owed']} are due"
+    if is_posted and (there.is_disputed or not is_due) and (not row["doubt"] or row["doubt_closed_at"]):
+        yield f"no operator looks at {name}; its refund is {there.refund}, disputed: {there.is_disputed}"
 
 
 def _limits(moved: list[Movement]) -> Iterator[str]:

@@ -33,6 +33,45 @@ SLOWEST_S = 25.0
 """The latest moment at which the provider carries out a call that it does not answer: longer than a lease."""
 
 
+async def pause_before(loop: SimulatedLoop) -> None:
+    """Pass the moment before a call is sent, in which the process may be put to sleep."""
+    loop.pause("before a call")
+    await asyncio.sleep(0.001)
+
+
+async def carry_out(
+    loop: SimulatedLoop, service: str, rate: float, work: Callable[[], T], refused: Exception,
+    unknown: Exception,
+) -> T:  # fmt: skip
+    """Carry out a call: in time, never, without an answer, or long after it was given up.
+
+    The process may be put to sleep while what follows from the answer is written.
+    """
+    random = loop.random
+    done: asyncio.Future[T] = loop.create_future()
+    kind = random.choice(("refuse", "never", "lost", "late"))
+    if not loop.strikes(service, rate, f"{kind}: a call"):
+        kind = "done"
+    after_s = random.uniform(1.0, SLOWEST_S) if kind == "late" else random.uniform(0.01, 0.4)
+
+    def answer() -> None:
+        result = work() if kind in ("done", "lost", "late") else None
+        if done.done():
+            return
+        if kind == "refuse":
+            done.set_exception(refused)
+        elif kind in ("never", "lost"):
+            done.set_exception(unknown)
+        else:
+            done.set_result(cast("T", result))
+
+    loop.call_outside(after_s, answer)
+    try:
+        return await done
+    finally:
+        loop.pause("after a call", within_s=0.006)
+
+
 @frozen
 class _Held:
     """A meeting at the provider."""
@@ -144,28 +183,10 @@ class SimulatedProvider:
         self.report(ProviderEvent("sandbox", kind, name, self.loop.now(), session=session))
 
     async def _call(self, work: Callable[[], T]) -> T:
-        """Carry out a call: in time, never, without an answer, or long after it was given up."""
+        await pause_before(self.loop)
         require_lease()
-        random = self.loop.random
-        done: asyncio.Future[T] = self.loop.create_future()
-        kind = random.choice(("refuse", "never", "lost", "late"))
-        if not self.loop.strikes("provider", self.fault_rate, f"{kind}: a call"):
-            kind = "done"
-        after_s = random.uniform(1.0, SLOWEST_S) if kind == "late" else random.uniform(0.01, 0.4)
-
-        def carry_out() -> None:
-            result = work() if kind in ("done", "lost", "late") else None
-            if done.done():
-                return
-            if kind == "refuse":
-                done.set_exception(ProviderRefused("simulated"))
-            elif kind in ("never", "lost"):
-                done.set_exception(ProviderUnknown("simulated"))
-            else:
-                done.set_result(cast("T", result))
-
-        self.loop.call_outside(after_s, carry_out)
-        return await done
+        refused, unknown = ProviderRefused("simulated"), ProviderUnknown("simulated")
+        return await carry_out(self.loop, "provider", self.fault_rate, work, refused, unknown)
 
     def _make(self, order: ProviderOrder) -> str:
         name = f"{next(self._numbers)}"

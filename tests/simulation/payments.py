@@ -25,6 +25,7 @@ from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome
 from tests.simulation.clients import Client
 from tests.simulation.customers import Account
 from tests.simulation.loop import Process, SimulatedLoop
+from tests.simulation.outside import carry_out, pause_before
 
 T = TypeVar("T")
 
@@ -33,20 +34,26 @@ CALL_S: Final = 10.0
 """How long a call waits for the gateway's answer."""
 SCENES: Final = (
     ("pay",), ("pay",), ("pay",), ("pay", "notify", "notify"), ("pay silently",), ("expire", "pay"),
-    ("fail",), ("expire silently",), ("pay too little",), ("notify",), (),
+    ("fail",), ("expire silently",), ("pay too little",), ("notify",), (), ("pay", "dispute"),
+    ("pay", "dispute", "reverse"), ("pay", "reverse"),
 )  # fmt: skip
 """What becomes of a payment; each step notifies the service unless it is silent."""
 
 
 @define
 class Money:
-    """A payment at the gateway: what was to be paid, what was, and what was sent back."""
+    """A payment at the gateway: what was to be paid, what was, and what was sent back.
+
+    A payer's bank takes the money of one that is disputed, unless a refund was asked for before.
+    """
 
     amount: int
     currency: str
     status: GatewayStatus = GatewayStatus.PENDING
     paid: int = 0
     sent_back: int = 0
+    refund: RefundState | None = None
+    is_disputed: bool = False
 
 
 @define(eq=False)
@@ -72,7 +79,10 @@ class SimulatedGateway:
         return None if found is None else GatewayRecord(found)
 
     async def refund(self, payment: Payment, refund: Refund) -> RefundState:
-        return await self._call(lambda: self._refund(payment.id, refund.amount))
+        try:
+            return await self._call(lambda: self._refund(payment.id, refund.amount))
+        except GatewayRefused as error:  # the gateway itself decides on refusals, once
+            raise GatewayUnknown("simulated") from error
 
     def play(self, payment_id: UUID, step: str) -> None:
         """Let a payer or the gateway take a step, and notify the service of it unless it is silent."""
@@ -84,46 +94,36 @@ class SimulatedGateway:
                 money.status = GatewayStatus.PAID
             case "fail" | "expire" if money.status is GatewayStatus.PENDING:
                 money.status = GatewayStatus.FAILED if step == "fail" else GatewayStatus.EXPIRED
+            case "dispute":
+                money.is_disputed = True
+            case "reverse" if money.refund is None and money.status is GatewayStatus.PAID:
+                money.status, money.paid, money.is_disputed = GatewayStatus.REVERSED, 0, True
+            case "return":
+                money.refund, money.sent_back = RefundState.FAILED, 0
         if "silently" not in step:
             late_s = self.loop.random.expovariate(1 / 20)
-            self.loop.call_outside(late_s, lambda: self.loop.create_task(self._notify(payment_id)))
+            self.loop.call_outside(late_s, lambda: self.loop.create_task(self._notify(payment_id, step)))
 
-    async def _notify(self, payment_id: UUID) -> None:
-        for sending in range(3):
+    async def _notify(self, payment_id: UUID, step: str) -> None:
+        notification = Notification(payment_id, "simulated", is_dispute=step == "dispute")
+        for sending in range(8):
             process = self.some_server()
             if process is not None:
                 receive = process.application.payments.receive_notification
-                task = process.start(receive(Notification(payment_id, "simulated")))
+                task = process.start(receive(notification))
                 await asyncio.wait({task}, timeout=CALL_S)
                 if task.done() and not task.cancelled() and task.exception() is None:
                     return
             await asyncio.sleep(10.0 * (sending + 1))
 
     async def _call(self, work: Callable[[], T]) -> T:
-        random = self.loop.random
-        done: asyncio.Future[T] = self.loop.create_future()
-        kind = random.choice(("refuse", "never", "lost", "late"))
-        if not self.loop.strikes("gateway", self.fault_rate, f"{kind}: a call"):
-            kind = "done"
-        after_s = random.uniform(1.0, 25.0) if kind == "late" else random.uniform(0.01, 0.4)
-
-        def carry_out() -> None:
-            result = work() if kind in ("done", "lost", "late") else None
-            if done.done():
-                return
-            if kind == "refuse":
-                done.set_exception(GatewayRefused("simulated"))
-            elif kind in ("never", "lost"):
-                done.set_exception(GatewayUnknown("simulated"))
-            else:
-                done.set_result(cast("T", result))
-
-        self.loop.call_outside(after_s, carry_out)
+        refused, unknown = GatewayRefused("simulated"), GatewayUnknown("simulated")
         try:
             async with asyncio.timeout(CALL_S):
-                return await done
+                await pause_before(self.loop)
+                return await carry_out(self.loop, "gateway", self.fault_rate, work, refused, unknown)
         except TimeoutError:
-            raise GatewayUnknown("no answer in time") from None
+            raise unknown from None
 
     def _answer(self, payment_id: UUID) -> GatewayAnswer | None:
         money = self.payments.get(payment_id)
@@ -133,12 +133,21 @@ class SimulatedGateway:
         return GatewayAnswer(money.status, amount, money.currency, "simulated")
 
     def _refund(self, payment_id: UUID, amount: int) -> RefundState:
-        money = self.payments[payment_id]
-        if not money.sent_back:
-            money.sent_back = amount
-            self.loop.note("money is sent back")
-            return RefundState.UNDER_WAY if self.loop.random.random() < 0.3 else RefundState.SENT
-        return RefundState.SENT
+        """Send money back, once: at once or later; a bank may return it, a payment may be too old for it."""
+        money, random = self.payments[payment_id], self.loop.random
+        if money.refund is None:
+            kind = random.choices(("sent", "under way", "returned", "refused"), (4, 3, 2, 1))[0]
+            money.refund = RefundState.UNDER_WAY if kind == "under way" else RefundState.SENT
+            if kind == "refused" or money.status is not GatewayStatus.PAID:
+                money.refund = RefundState.REFUSED
+            else:
+                money.sent_back = amount
+            if kind == "returned" and money.sent_back:
+                self.loop.call_outside(random.uniform(1, 120), lambda: self.play(payment_id, "return"))
+            self.loop.note(f"a refund is {money.refund}")
+        elif money.refund is RefundState.UNDER_WAY:
+            money.refund = RefundState.SENT
+        return money.refund
 
 
 @define(eq=False)

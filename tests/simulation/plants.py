@@ -15,13 +15,14 @@ from meetcore.adapters.postgres.money import postings
 from meetcore.adapters.postgres.notes import create as notes
 from meetcore.adapters.postgres.payments import payments
 from meetcore.adapters.postgres.requests import retention
-from meetcore.adapters.postgres.webhooks import deliveries
 from meetcore.domain.meetings import cancellation, sessions
 from meetcore.domain.payments import payments as paying
+from meetcore.domain.webhooks import deliveries
 from meetcore.ports import video_provider
 from meetcore.usecases.meetings import bounded_provider, creation
 from meetcore.usecases.meetings.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.notes.sold_recordings import ConcludeRecording
+from meetcore.usecases.payments import follow_payments
 from tests.simulation import outside
 
 
@@ -78,6 +79,20 @@ def _never_concluded() -> None:
     ConcludeRecording._give_up = give_up  # type: ignore[assignment]
 
 
+def _orphans_left() -> None:
+    part = "%(orphan_window_s)s::float8 IS NOT NULL"
+    _without_in_each(create, ("save_provisioning", "save_if_unchanged"), part, "false")()
+    _without(create, "save_abandoned", "    WHERE %(look_again_s)s::float8 IS NOT NULL", "    WHERE false")()
+
+
+def _any_answer_counts() -> None:
+    deliveries.judge = lambda attempt: attempt.status_code is not None
+
+
+def _forgotten_when_unanswered() -> None:
+    follow_payments._unanswered = paying.looked
+
+
 def _posted_for_any_amount() -> None:
     follow = paying.follow
 
@@ -115,12 +130,7 @@ PLANTS: Final[Mapping[str, Callable[[], None]]] = {
         "SET is_done = true, lease_until = NULL",
         "SET lease_until = NULL",
     ),
-    "orphan not looked for": _without(
-        create,
-        "save_abandoned",
-        "WHERE %(look_again_s)s::float8 IS NOT NULL",
-        "WHERE %(look_again_s)s::float8 IS NOT NULL AND false",
-    ),
+    "orphan not looked for": _orphans_left,
     "orphan check closed at once": _without(
         upkeep, "postpone_orphan_check", "due_at = clock_timestamp() +", "due_at = clock_timestamp() + 1000 *"
     ),
@@ -132,12 +142,7 @@ PLANTS: Final[Mapping[str, Callable[[], None]]] = {
         "WHERE account_id = %(account_id)s AND e.kind = ANY (event_types)",
         "WHERE false AND account_id = %(account_id)s AND e.kind = ANY (event_types)",
     ),
-    "delivery counted at any answer": _without(
-        deliveries,
-        "save_deliveries",
-        "SET status = made.status",
-        "SET status = CASE made.status WHEN 'pending' THEN 'pending' ELSE 'succeeded' END",
-    ),
+    "delivery counted at any answer": _any_answer_counts,
     "host reserved for a minute": _without_in_each(
         create,
         ("save_provisioning", "save_if_unchanged"),
@@ -163,14 +168,15 @@ PLANTS: Final[Mapping[str, Callable[[], None]]] = {
         payments, "claim_due", "WHERE next_look_at <=", "WHERE status <> 'refunded' AND next_look_at <="
     ),
     "payment posted for any amount": _posted_for_any_amount,
+    "chargeback forgotten": _forgotten_when_unanswered,
     "limit of operators without the account": _without(
         postings, "moved_alone", "FILTER (WHERE g.account_id = %(account_id)s)", "FILTER (WHERE false)"
     ),
     "hold kept at a failed note": _without(
         notes,
         "save_failed",
-        "DELETE FROM ledger_holds\n    WHERE",
-        "DELETE FROM ledger_holds\n    WHERE false AND",
+        "DELETE FROM note_holds\n    WHERE",
+        "DELETE FROM note_holds\n    WHERE false AND",
     ),
     "events of an erased account kept": _without(
         retention, "delete_events", "WHERE account_id =", "WHERE false AND account_id ="

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import structlog
 from attrs import define, field, frozen
@@ -61,6 +62,7 @@ class Plan:
     cuts: float = 0.002
     deaths: float = 0.0004
     sleeps: float = 0.0004
+    pauses: float = 0.025
 
 
 @define(eq=False)
@@ -109,11 +111,7 @@ class Program:
         if self.loop.strikes("death", self.plan.deaths, "a step"):
             process.kill()
         elif self.loop.strikes("sleep", self.plan.sleeps, "a step"):
-            seconds = self.loop.random.choice((0.5, 4.0, 12.0, 35.0, 90.0))
-            process.sleep(seconds)
-            if seconds > IDLE_IN_TRANSACTION_S:
-                end = process.pool.end_idle_transactions
-                self.loop.call_outside(IDLE_IN_TRANSACTION_S, end)
+            process.sleep(self.loop.random.choice((0.5, 4.0, 12.0, 35.0, 90.0)))
 
     def cut(self, moment: str) -> bool:
         """Decide whether a connection is lost, before or after a statement."""
@@ -152,7 +150,11 @@ class Program:
             self._wakes.pop(process, None)
             self.loop.call_outside(self.loop.random.uniform(0.5, 20.0), again)
 
-        process.on_death = died
+        def fell_asleep(seconds: float) -> None:
+            if seconds > IDLE_IN_TRANSACTION_S:
+                self.loop.call_outside(IDLE_IN_TRANSACTION_S, process.pool.end_idle_transactions)
+
+        process.on_death, process.on_sleep = died, fell_asleep
         return process
 
     def _application(self, process: Process, is_worker: bool) -> Application:
@@ -224,8 +226,14 @@ def run(
         PLANTS[planted]()
     gc.disable()  # it would run finalizers at other moments each time
     load_repositories()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    loop = SimulatedLoop(seed, only)
+    loop, logged = SimulatedLoop(seed, only), list[str]()
+
+    def keep(_: object, __: str, event: MutableMapping[str, Any]) -> NoReturn:
+        if event["event"] == "fault":
+            logged.append(f"a fault of {event['during']}: {sys.exc_info()[1]!r}")
+        raise structlog.DropEvent
+
+    structlog.configure([keep], structlog.make_filtering_bound_logger(logging.ERROR))
     if keeps_lines:
         loop.lines = []
     asyncio.set_event_loop(loop)
@@ -237,7 +245,7 @@ def run(
     cipher = AesGcmCipher((bytes(KEY_BYTES),), SeededEntropy(seed))
     program = Program(loop, database, provider, receivers, gateway, studio, plan, cipher, writes_notes)
     gateway.some_server = program.some_server
-    crowd = Crowd(gateway, writes_notes, loop.random.random() < 0.25)
+    crowd = Crowd(gateway, writes_notes, loop.random.random() < (0.45 if writes_notes else 0.15))
     try:
         faults = loop.run_until_complete(_live(program, crowd))
     except Exception as fault:  # noqa: BLE001  # whatever it is, the seed has failed
@@ -246,7 +254,7 @@ def run(
     finally:
         database.close()
     return Result(
-        faults,
+        [*faults, *dict.fromkeys(logged)],
         loop.trace.hexdigest()[:16],
         loop.steps,
         database.statements,
@@ -264,7 +272,7 @@ async def _live(program: Program, crowd: Crowd) -> list[str]:
     program.start()
     await enrol(program.servers[0], guests, crowd, hosts=plan.hosts, customers=sizes)
     program.database.cut, loop.fate = program.cut, program.decide
-    loop.faults.is_active = True
+    loop.faults.is_active, loop.pauses = True, plan.pauses
     try:
         async with asyncio.timeout(ANSWERED_S):
             await crowd.act(plan.requests)
