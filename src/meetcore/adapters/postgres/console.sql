@@ -121,7 +121,18 @@ SELECT {ACCOUNT.select},
     (SELECT json_agg(d ORDER BY d.id DESC) FROM (
         SELECT w.id, w.event_id, w.event_kind, w.status, w.created_at, w.due_at AS next_attempt_at, w.attempts_made,
             p.url, coalesce(t.status_code, w.success_status_code) AS last_status_code, t.error AS last_error, w.endpoint_id
-        FROM (SELECT * FROM deliveries WHERE account_id = a.id ORDER BY id DESC LIMIT %(last)s) AS w
+        FROM (
+            WITH RECURSIVE posted_to AS (
+                (SELECT endpoint_id FROM deliveries WHERE account_id = a.id ORDER BY endpoint_id LIMIT 1)
+                UNION ALL
+                SELECT next.endpoint_id FROM posted_to p CROSS JOIN LATERAL (
+                    SELECT endpoint_id FROM deliveries WHERE account_id = a.id AND endpoint_id > p.endpoint_id
+                    ORDER BY endpoint_id LIMIT 1) AS next
+            )
+            SELECT d.* FROM posted_to p CROSS JOIN LATERAL (
+                SELECT * FROM deliveries WHERE account_id = a.id AND endpoint_id = p.endpoint_id
+                ORDER BY id DESC LIMIT %(last)s) AS d
+            ORDER BY d.id DESC LIMIT %(last)s) AS w
         LEFT JOIN webhook_endpoints p ON p.account_id = w.account_id AND p.id = w.endpoint_id
         LEFT JOIN delivery_attempts t
             ON t.account_id = w.account_id AND t.delivery_id = w.id

@@ -696,7 +696,7 @@ CREATE TABLE deliveries (
     success_status_code      integer,
     success_response_excerpt text,
     success_address          text,
-    PRIMARY KEY (account_id, id),
+    PRIMARY KEY (account_id, endpoint_id, id),
     CHECK ((status = 'pending') = (due_at IS NOT NULL)),
     CHECK ((status = 'held') = (held_at IS NOT NULL)),
     CONSTRAINT deliveries_throttled_waits CHECK (NOT is_throttled OR status = 'pending' AND lease_token IS NULL)
@@ -709,7 +709,6 @@ CREATE INDEX deliveries_held ON deliveries (account_id, endpoint_id, id) WHERE s
 CREATE INDEX deliveries_open ON deliveries (account_id, endpoint_id, id) WHERE status <> 'succeeded';
 CREATE INDEX deliveries_held_at ON deliveries (held_at) WHERE status = 'held';
 CREATE INDEX deliveries_failed ON deliveries (account_id, endpoint_id, failed_at) WHERE failed_at IS NOT NULL;
-CREATE INDEX deliveries_of_endpoint ON deliveries (account_id, endpoint_id, id);
 CREATE INDEX deliveries_of_notes ON deliveries (account_id, event_id)
     WHERE event_kind IN ('note.completed', 'note.failed');
 

@@ -64,9 +64,11 @@ WITH caused AS MATERIALIZED (
     SELECT e.id, e.kind FROM events e
     WHERE e.account_id = %(account_id)s AND e.subject_id = %(subject_id)s AND right(e.cause, 36) = %(request_id)s
 ), sent AS (
-    SELECT d.* FROM deliveries d
-    WHERE d.account_id = %(account_id)s AND d.id >= %(oldest_event)s AND d.id < %(newest_event)s
-        AND d.event_id IN (SELECT id FROM caused)
+    SELECT d.* FROM webhook_endpoints p CROSS JOIN LATERAL (
+        SELECT * FROM deliveries d
+        WHERE d.account_id = p.account_id AND d.endpoint_id = p.id
+            AND d.id >= %(oldest_event)s AND d.id < %(newest_event)s OFFSET 0) AS d
+    WHERE p.account_id = %(account_id)s AND d.event_id IN (SELECT id FROM caused)
     UNION
     SELECT d.* FROM deliveries d
     WHERE d.account_id = %(account_id)s AND d.event_kind IN ('note.completed', 'note.failed')

@@ -202,8 +202,8 @@ SELECT id FROM next ORDER BY id DESC LIMIT 1
 
 -- delete_deliveries: Delete some deliveries of an account with their attempts.
 WITH gone AS (
-    DELETE FROM deliveries WHERE account_id = %(account_id)s AND id IN (
-        SELECT id FROM deliveries WHERE account_id = %(account_id)s ORDER BY id LIMIT %(limit)s)
+    DELETE FROM deliveries WHERE account_id = %(account_id)s AND (endpoint_id, id) IN (
+        SELECT endpoint_id, id FROM deliveries WHERE account_id = %(account_id)s ORDER BY endpoint_id, id LIMIT %(limit)s)
     RETURNING id
 ), attempts AS (
     DELETE FROM delivery_attempts a USING gone WHERE a.account_id = %(account_id)s AND a.delivery_id = gone.id

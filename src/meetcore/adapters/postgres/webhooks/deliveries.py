@@ -103,6 +103,7 @@ class PostgresDeliveryRepository(Repository):
         if purged:
             ids = {
                 "account_ids": [row["account_id"] for row in purged],
+                "endpoint_ids": [row["endpoint_id"] for row in purged],
                 "ids": [row["delivery_id"] for row in purged],
             }
             await self._run(SQL["give_up"], ids)
@@ -135,10 +136,7 @@ class PostgresDeliveryRepository(Repository):
                 endpoint.account_id, endpoint.host, row["host_failures"], since and utc(since)
             )
             endpoints[endpoint.id] = endpoint, failures
-        tokens = [
-            {"account_id": one.account_id, "id": one.delivery_id, "token": one.token} for one in claimed
-        ]
-        found = await self._all(SQL["find_claimed"], claimed=_json(tokens))
+        found = await self._all(SQL["find_claimed"], claimed=_tokens(claimed))
         return [
             views.ClaimedView(DELIVERY.read(row), *endpoints[row["delivery_endpoint_id"]], utc(row["now"]))
             for row in found
@@ -147,10 +145,7 @@ class PostgresDeliveryRepository(Repository):
 
     async def put_off(self, claimed: Sequence[views.Claimed], at_least: timedelta) -> None:
         if claimed:
-            tokens = [
-                {"account_id": one.account_id, "id": one.delivery_id, "token": one.token} for one in claimed
-            ]
-            await self._run(SQL["put_off"], claimed=_json(tokens), seconds=at_least.total_seconds())
+            await self._run(SQL["put_off"], claimed=_tokens(claimed), seconds=at_least.total_seconds())
 
     async def save_attempts(
         self, recorded: Sequence[views.Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[views.RecordedHost],
@@ -245,6 +240,7 @@ def _made(recorded: views.Recorded) -> Row:
     delivery = recorded.delivery
     made = {
         "account_id": delivery.account_id,
+        "endpoint_id": delivery.endpoint_id,
         "delivery_id": delivery.id,
         "status": delivery.status,
         "number": delivery.attempts_made,
@@ -255,6 +251,13 @@ def _made(recorded: views.Recorded) -> Row:
     if delivery.status is deliveries.DeliveryStatus.SUCCEEDED:
         return made | SUCCESS.row(recorded.attempt)
     return made | dict(zip(_ATTEMPT_FIELDS, _fields_of(recorded.attempt), strict=True))
+
+
+def _tokens(claimed: Sequence[views.Claimed]) -> str:
+    return _json([
+        {"account_id": one.account_id, "endpoint_id": one.endpoint_id, "id": one.delivery_id, "token": one.token}
+        for one in claimed
+    ])  # fmt: skip
 
 
 def _json(records: Sequence[Row]) -> str:

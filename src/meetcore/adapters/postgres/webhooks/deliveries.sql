@@ -86,7 +86,7 @@ WITH endpoint AS MATERIALIZED (
     ) - room.free AS over_room
     FROM shared JOIN room USING (host)
 ), chosen AS MATERIALIZED (
-    SELECT account_id, id, due_at, host, had_lease FROM queued WHERE over_share <= 0 AND over_room <= 0
+    SELECT account_id, endpoint_id, id, due_at, host, had_lease FROM queued WHERE over_share <= 0 AND over_room <= 0
     ORDER BY turn, due_at, id LIMIT %(total)s
 ), paced AS (
     UPDATE webhook_hosts h SET claimed_at = array_cat(
@@ -95,25 +95,26 @@ WITH endpoint AS MATERIALIZED (
         array_fill(statement_timestamp(), ARRAY[taken.posts]))
     FROM (SELECT host, count(*)::int AS posts FROM chosen GROUP BY host) AS taken WHERE h.host = taken.host
 ), moved AS (
-    SELECT account_id, id, 'held' AS move, NULL::timestamptz AS due_at, NULL AS host, had_lease, due_at AS was_due_at
+    SELECT account_id, endpoint_id, id, 'held' AS move, NULL::timestamptz AS due_at, NULL AS host, had_lease,
+        due_at AS was_due_at
     FROM waiting WHERE state <> 'active'
     UNION ALL
-    SELECT account_id, id, 'throttled', due_at, NULL, had_lease, due_at
+    SELECT account_id, endpoint_id, id, 'throttled', due_at, NULL, had_lease, due_at
     FROM waiting WHERE state = 'active' AND NOT yields AND number > room
     UNION ALL
-    SELECT account_id, id, 'postponed', statement_timestamp() + %(lease_s)s * interval '1 second', NULL, had_lease,
-        due_at
+    SELECT account_id, endpoint_id, id, 'postponed', statement_timestamp() + %(lease_s)s * interval '1 second', NULL,
+        had_lease, due_at
     FROM waiting WHERE state = 'active' AND yields
     UNION ALL
-    SELECT account_id, id, 'postponed', statement_timestamp() + interval '1 second', NULL, had_lease, due_at
+    SELECT account_id, endpoint_id, id, 'postponed', statement_timestamp() + interval '1 second', NULL, had_lease, due_at
     FROM with_room WHERE turn > %(per_account)s
     UNION ALL
-    SELECT account_id, id, 'postponed', statement_timestamp()
+    SELECT account_id, endpoint_id, id, 'postponed', statement_timestamp()
         + greatest(over_share, over_room) * interval '1 second' / %(per_host_per_s)s, NULL, had_lease, due_at
     FROM queued WHERE over_share > 0 OR over_room > 0
     UNION ALL
-    SELECT account_id, id, 'claimed', statement_timestamp() + %(lease_s)s * interval '1 second', host, had_lease,
-        due_at
+    SELECT account_id, endpoint_id, id, 'claimed', statement_timestamp() + %(lease_s)s * interval '1 second', host,
+        had_lease, due_at
     FROM chosen
 ), changed AS (
     UPDATE deliveries d SET
@@ -124,7 +125,7 @@ WITH endpoint AS MATERIALIZED (
         lease_token = CASE m.move WHEN 'claimed' THEN %(token)s::uuid END,
         lease_host = m.host
     FROM moved m
-    WHERE d.account_id = m.account_id AND d.id = m.id AND d.due_at IS NOT NULL
+    WHERE d.account_id = m.account_id AND d.endpoint_id = m.endpoint_id AND d.id = m.id AND d.due_at IS NOT NULL
         AND d.id BETWEEN %(oldest)s AND %(newest)s
     RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, m.move, m.was_due_at, m.had_lease
 )
@@ -141,8 +142,9 @@ ORDER BY c.was_due_at, c.id
 -- give_up: Fail claimed deliveries whose events are past their retention.
 UPDATE deliveries d SET status = 'failed', due_at = NULL, failed_at = clock_timestamp(), lease_token = NULL,
     lease_host = NULL
-FROM unnest(%(account_ids)s::uuid[], %(ids)s::uuid[]) AS purged (account_id, id)
-WHERE d.account_id = purged.account_id AND d.id = purged.id AND d.due_at IS NOT NULL
+FROM unnest(%(account_ids)s::uuid[], %(endpoint_ids)s::uuid[], %(ids)s::uuid[]) AS purged (account_id, endpoint_id, id)
+WHERE d.account_id = purged.account_id AND d.endpoint_id = purged.endpoint_id AND d.id = purged.id
+    AND d.due_at IS NOT NULL
 
 -- lock_endpoints_of_attempts: Endpoints with the failures at their hosts, all locked: the hosts first, then the endpoints, each
 -- in one order, so that no two batches wait for each other crosswise. A host that fails changes endpoints that are
@@ -169,17 +171,19 @@ ORDER BY w.account_id, w.id FOR NO KEY UPDATE OF w
 -- endpoints, which a claim and a change of an endpoint take, too: no claim can end from here on, and no lock of a
 -- row is needed.
 SELECT d.*, clock_timestamp() AS now
-FROM json_to_recordset(%(claimed)s::json) AS c (account_id uuid, id uuid, token uuid)
+FROM json_to_recordset(%(claimed)s::json) AS c (account_id uuid, endpoint_id uuid, id uuid, token uuid)
 CROSS JOIN LATERAL (
     SELECT {DELIVERY.select} FROM deliveries d
-    WHERE d.account_id = c.account_id AND d.id = c.id AND d.lease_token = c.token OFFSET 0) AS d
+    WHERE d.account_id = c.account_id AND d.endpoint_id = c.endpoint_id AND d.id = c.id AND d.lease_token = c.token
+    OFFSET 0) AS d
 
 -- put_off: End claims without an attempt. The pauses differ, so that what failed together does not come back together.
 UPDATE deliveries d
 SET due_at = statement_timestamp() + %(seconds)s * (1 + random() / 2) * interval '1 second', lease_token = NULL,
     lease_host = NULL
-FROM json_to_recordset(%(claimed)s::json) AS c (account_id uuid, id uuid, token uuid)
-WHERE d.account_id = c.account_id AND d.id = c.id AND d.lease_token = c.token AND d.due_at IS NOT NULL
+FROM json_to_recordset(%(claimed)s::json) AS c (account_id uuid, endpoint_id uuid, id uuid, token uuid)
+WHERE d.account_id = c.account_id AND d.endpoint_id = c.endpoint_id AND d.id = c.id AND d.lease_token = c.token
+    AND d.due_at IS NOT NULL
 
 -- save_deliveries: Record attempts and what became of their deliveries. A delivery may be erased meanwhile: then
 -- it has no attempt, either.
@@ -189,10 +193,10 @@ WITH changed AS (
         success_at = made.success_at, success_duration_ms = made.success_duration_ms,
         success_status_code = made.success_status_code, success_response_excerpt = made.success_response_excerpt,
         success_address = made.success_address
-    FROM json_to_recordset(%(made)s::json) AS made (account_id uuid, delivery_id uuid, status text, number int,
-            due_at timestamptz, held_at timestamptz, failed_at timestamptz, success_at timestamptz,
+    FROM json_to_recordset(%(made)s::json) AS made (account_id uuid, endpoint_id uuid, delivery_id uuid, status text,
+            number int, due_at timestamptz, held_at timestamptz, failed_at timestamptz, success_at timestamptz,
             success_duration_ms int, success_status_code int, success_response_excerpt text, success_address text)
-    WHERE d.account_id = made.account_id AND d.id = made.delivery_id
+    WHERE d.account_id = made.account_id AND d.endpoint_id = made.endpoint_id AND d.id = made.delivery_id
     RETURNING d.account_id, d.id
 )
 INSERT INTO delivery_attempts
@@ -223,24 +227,26 @@ WITH seen AS (
         AS s (account_id uuid, host text, failures int, failing_since timestamptz)
     WHERE h.account_id = s.account_id AND h.host = s.host AND h.consecutive_failures <> s.failures
 ), waiting AS MATERIALIZED (
-    SELECT p.account_id, p.id FROM inactive AS e CROSS JOIN LATERAL (
-        SELECT account_id, id FROM deliveries
+    SELECT p.* FROM inactive AS e CROSS JOIN LATERAL (
+        SELECT account_id, endpoint_id, id FROM deliveries
         WHERE account_id = e.account_id AND endpoint_id = e.endpoint_id AND status = 'pending'
             AND (lease_token IS NULL OR due_at <= statement_timestamp())
         OFFSET 0) AS p
 ), held AS (
     UPDATE deliveries d SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false,
         lease_token = NULL
-    FROM waiting WHERE d.account_id = waiting.account_id AND d.id = waiting.id
+    FROM waiting
+    WHERE d.account_id = waiting.account_id AND d.endpoint_id = waiting.endpoint_id AND d.id = waiting.id
         AND d.due_at IS NOT NULL AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
 ), following AS MATERIALIZED (
-    SELECT seen.account_id, throttled.id FROM seen CROSS JOIN LATERAL (
+    SELECT seen.account_id, seen.id AS endpoint_id, throttled.id FROM seen CROSS JOIN LATERAL (
         SELECT p.id FROM deliveries p
         WHERE p.account_id = seen.account_id AND p.endpoint_id = seen.id AND p.is_throttled
         ORDER BY p.due_at LIMIT seen.released) AS throttled
     WHERE seen.state = 'active' AND (seen.next_post_at IS NULL OR seen.next_post_at <= statement_timestamp())
 ), released AS (
-    UPDATE deliveries d SET is_throttled = false FROM following f WHERE d.account_id = f.account_id AND d.id = f.id
+    UPDATE deliveries d SET is_throttled = false FROM following f
+    WHERE d.account_id = f.account_id AND d.endpoint_id = f.endpoint_id AND d.id = f.id
     RETURNING 1
 )
 SELECT (SELECT count(*) FROM released) AS due
@@ -256,15 +262,16 @@ WITH failing AS (
         AND w.state = %(active)s AND w.consecutive_failures > 0
     RETURNING {ENDPOINT_WITHOUT_SECRETS.select}
 ), waiting AS MATERIALIZED (
-    SELECT p.account_id, p.id FROM disabled AS e CROSS JOIN LATERAL (
-        SELECT account_id, id FROM deliveries
+    SELECT p.* FROM disabled AS e CROSS JOIN LATERAL (
+        SELECT account_id, endpoint_id, id FROM deliveries
         WHERE account_id = e.account_id AND endpoint_id = e.endpoint_id AND status = 'pending'
             AND (lease_token IS NULL OR due_at <= statement_timestamp())
         OFFSET 0) AS p
 ), held AS (
     UPDATE deliveries d SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false,
         lease_token = NULL
-    FROM waiting WHERE d.account_id = waiting.account_id AND d.id = waiting.id
+    FROM waiting
+    WHERE d.account_id = waiting.account_id AND d.endpoint_id = waiting.endpoint_id AND d.id = waiting.id
         AND d.due_at IS NOT NULL AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
 )
 SELECT * FROM disabled
@@ -284,14 +291,15 @@ WITH at AS (
     FROM free WHERE w.account_id = free.account_id AND w.id = free.id
     RETURNING w.account_id, w.id
 ), following AS MATERIALIZED (
-    SELECT r.account_id, held.id, held.number FROM reactivated r CROSS JOIN LATERAL (
+    SELECT r.account_id, r.id AS endpoint_id, held.id, held.number FROM reactivated r CROSS JOIN LATERAL (
         SELECT p.id, row_number() OVER (ORDER BY p.id) AS number FROM deliveries p
         WHERE p.account_id = r.account_id AND p.endpoint_id = r.id AND p.status = 'held'
         ORDER BY p.id LIMIT %(portion)s) AS held
 ), released AS (
     UPDATE deliveries d SET status = 'pending', held_at = NULL,
         due_at = statement_timestamp() + (f.number - 1) * %(every_s)s * interval '1 second'
-    FROM following f WHERE d.account_id = f.account_id AND d.id = f.id AND d.held_at IS NOT NULL
+    FROM following f
+    WHERE d.account_id = f.account_id AND d.endpoint_id = f.endpoint_id AND d.id = f.id AND d.held_at IS NOT NULL
     RETURNING 1
 )
 SELECT count(*) AS due FROM released
@@ -301,26 +309,25 @@ SELECT count(*) AS due FROM released
 WITH endpoint AS (
     UPDATE webhook_endpoints SET next_post_at = NULL
     WHERE account_id = %(account_id)s AND id = %(id)s AND next_post_at IS NOT NULL
-)
-UPDATE deliveries d SET status = 'held', held_at = clock_timestamp(), failed_at = NULL,
-    attempts_before_recovery = d.attempts_made
-FROM (
-    SELECT f.account_id, f.id FROM deliveries f
+), failed AS MATERIALIZED (
+    SELECT f.id FROM deliveries f
     WHERE f.account_id = %(account_id)s AND f.endpoint_id = %(id)s AND f.failed_at >= %(since)s
         AND f.status IN ('failed', 'expired')
         AND EXISTS (SELECT FROM events e WHERE e.account_id = f.account_id AND e.id = f.event_id)
     ORDER BY f.failed_at LIMIT %(most)s FOR NO KEY UPDATE OF f SKIP LOCKED
-) AS failed
-WHERE d.account_id = failed.account_id AND d.id = failed.id
+)
+UPDATE deliveries d SET status = 'held', held_at = clock_timestamp(), failed_at = NULL,
+    attempts_before_recovery = d.attempts_made
+FROM failed WHERE d.account_id = %(account_id)s AND d.endpoint_id = %(id)s AND d.id = failed.id
 
 -- expire: Give up what was held for too long.
 UPDATE deliveries d SET status = 'expired', held_at = NULL, failed_at = clock_timestamp()
 FROM (
-    SELECT account_id, id FROM deliveries
+    SELECT account_id, endpoint_id, id FROM deliveries
     WHERE status = 'held' AND held_at <= statement_timestamp() - %(held_s)s * interval '1 second'
     ORDER BY held_at LIMIT %(portion)s FOR UPDATE SKIP LOCKED
 ) AS old
-WHERE d.account_id = old.account_id AND d.id = old.id
+WHERE d.account_id = old.account_id AND d.endpoint_id = old.endpoint_id AND d.id = old.id
 RETURNING d.account_id, d.id AS delivery_id, d.endpoint_id, d.event_id
 
 -- release_all: Release the next portion at every active endpoint that anything is held at, found by a loose scan
@@ -345,14 +352,15 @@ WITH RECURSIVE at AS (
     FROM free WHERE w.account_id = free.account_id AND w.id = free.id
     RETURNING w.account_id, w.id
 ), following AS MATERIALIZED (
-    SELECT r.account_id, held.id, held.number FROM reactivated r CROSS JOIN LATERAL (
+    SELECT r.account_id, r.id AS endpoint_id, held.id, held.number FROM reactivated r CROSS JOIN LATERAL (
         SELECT p.id, row_number() OVER (ORDER BY p.id) AS number FROM deliveries p
         WHERE p.account_id = r.account_id AND p.endpoint_id = r.id AND p.status = 'held'
         ORDER BY p.id LIMIT %(portion)s) AS held
 ), released AS (
     UPDATE deliveries d SET status = 'pending', held_at = NULL,
         due_at = statement_timestamp() + (f.number - 1) * %(every_s)s * interval '1 second'
-    FROM following f WHERE d.account_id = f.account_id AND d.id = f.id AND d.held_at IS NOT NULL
+    FROM following f
+    WHERE d.account_id = f.account_id AND d.endpoint_id = f.endpoint_id AND d.id = f.id AND d.held_at IS NOT NULL
     RETURNING 1
 )
 SELECT count(*) AS due FROM released
@@ -368,7 +376,7 @@ WITH RECURSIVE throttled_at AS (
         WHERE is_throttled AND (account_id, endpoint_id) > (throttled_at.account_id, throttled_at.endpoint_id)
         ORDER BY account_id, endpoint_id LIMIT 1) AS next
 ), following AS MATERIALIZED (
-    SELECT t.account_id, throttled.id FROM throttled_at t CROSS JOIN LATERAL (
+    SELECT t.*, throttled.id FROM throttled_at t CROSS JOIN LATERAL (
         SELECT p.id FROM deliveries p
         WHERE p.account_id = t.account_id AND p.endpoint_id = t.endpoint_id AND p.is_throttled
         ORDER BY p.due_at LIMIT 1) AS throttled
@@ -381,7 +389,7 @@ WITH RECURSIVE throttled_at AS (
             WHERE w.account_id = t.account_id AND w.id = t.endpoint_id AND w.next_post_at > statement_timestamp())
 ), released AS (
     UPDATE deliveries d SET is_throttled = false FROM following f
-    WHERE d.account_id = f.account_id AND d.id = f.id AND d.is_throttled
+    WHERE d.account_id = f.account_id AND d.endpoint_id = f.endpoint_id AND d.id = f.id AND d.is_throttled
     RETURNING 1
 )
 SELECT count(*) AS due FROM released
@@ -389,9 +397,9 @@ SELECT count(*) AS due FROM released
 -- drop_orphans: Drop what waits for an endpoint that is no more: written while it was being removed.
 DELETE FROM deliveries d
     USING (
-        SELECT account_id, id FROM deliveries
+        SELECT account_id, endpoint_id, id FROM deliveries
         WHERE NOT is_throttled AND due_at <= statement_timestamp() - interval '5 seconds'
         ORDER BY due_at LIMIT %(portion)s FOR UPDATE SKIP LOCKED
     ) AS old
-WHERE d.account_id = old.account_id AND d.id = old.id
+WHERE d.account_id = old.account_id AND d.endpoint_id = old.endpoint_id AND d.id = old.id
     AND NOT EXISTS (SELECT FROM webhook_endpoints w WHERE w.account_id = d.account_id AND w.id = d.endpoint_id)
