@@ -216,15 +216,6 @@ def test_a_history_is_bound_to_its_account(history: AccountHistory) -> None:
     )
 
 
-def test_time_that_goes_back_is_found_even_where_the_hashes_fit() -> None:
-    first = post(open_account(ACCOUNT), MOVE, NOW).entry
-    assert first is not None
-    transfer = evolve(MOVE, id=UUID(int=2), operation="topup:INV-2")
-    for at, broken in ((NOW, None), (NOW - TICK, 2)):
-        hash_ = chain_hash(first.hash, ACCOUNT, 2, transfer, 2, at)
-        assert first_broken(ACCOUNT, [first, Entry(ACCOUNT, 2, transfer, 1, 2, at, hash_)]) == broken
-
-
 @pytest.mark.usefixtures("far_from_utc")
 @pytest.mark.parametrize("is_marked", [False, True])
 def test_the_canonical_form_of_an_entry_never_changes(is_marked: bool) -> None:

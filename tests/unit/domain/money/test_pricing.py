@@ -95,6 +95,7 @@ def test_forcing_recording_raises_the_cost_by_what_recording_costs(tier: pricing
 def test_a_quote_is_the_sum_of_its_items(tier: pricing.PricingTier, flags: pricing.RecordingFlags) -> None:
     quote = pricing.quote_meeting(tier, flags)
     assert quote.credits == sum(item.credits for item in quote.items)
+    assert quote.recording_credits == quote.credits - tier.credits
     names = [item.name for item in quote.items]
     assert names == (["meeting", "recording"] if quote.with_recording else ["meeting"])
 
@@ -275,11 +276,3 @@ def test_notes_beyond_the_credit_limit_cannot_be_priced() -> None:
 def test_a_flag_that_costs_credits_is_true_or_false(field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"^{field} must be true or false$"):
         pricing.RecordingFlags(**{field: value})
-
-
-@given(tiers(), recording_flags())
-def test_the_surcharge_for_a_recording_is_what_the_quote_has_more(
-    tier: pricing.PricingTier, flags: pricing.RecordingFlags
-) -> None:
-    quote = pricing.quote_meeting(tier, flags)
-    assert quote.recording_credits == quote.credits - tier.credits

@@ -116,14 +116,6 @@ def test_the_title_and_the_day_of_the_meeting_stand_at_the_top(
     assert rest == markdown(note).partition("\n")[2]
 
 
-def test_decisions_stand_one_below_the_other() -> None:
-    decisions = tuple(notes.Decision(text, f"Ya, {text}.", 66.4) for text in ("satu", "dua"))
-    note = evolve(NOTE, draft=notes.NoteDraft("Inti", decisions), transcript=())
-    assert markdown(note) == (
-        "# Notulen\n\nInti\n\n## Keputusan\n\n- satu\n  > 1:06 Ya, satu.\n- dua\n  > 1:06 Ya, dua.\n"
-    )
-
-
 def test_absent_parts_have_no_heading() -> None:
     bare = evolve(
         NOTE, language=notes.Language.ENGLISH, draft=notes.NoteDraft("Nothing much."), transcript=()

@@ -4,7 +4,7 @@ import hashlib
 import json
 from datetime import UTC, datetime, timedelta
 from itertools import product
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -46,24 +46,6 @@ def record(**fields: Any) -> IdempotencyRecord:
     return IdempotencyRecord("key-1", FINGERPRINT, **fields)
 
 
-KNOWN: dict[IdempotencyState, tuple[IdempotencyRecord | None, ...]] = {
-    IdempotencyState.UNKNOWN: (None,),
-    IdempotencyState.BOUND: (record(), record(subject_id=SUBJECT)),
-    IdempotencyState.RUNNING: (
-        record(subject_id=SUBJECT, lease_until=NOW + TICK),
-        record(subject_id=SUBJECT, lease_until=NOW + timedelta(seconds=20)),
-    ),
-    IdempotencyState.EXPIRED: (
-        record(subject_id=SUBJECT, lease_until=NOW),
-        record(subject_id=SUBJECT, lease_until=NOW - timedelta(days=1)),
-    ),
-    IdempotencyState.DONE: (
-        record(is_done=True, encoded_outcome=b"{}"),
-        record(is_done=True, subject_id=SUBJECT),
-        record(is_done=True, encoded_outcome=b"{}", lease_until=NOW + TICK),
-        record(is_done=True, encoded_outcome=b"{}", lease_until=NOW - TICK),
-    ),
-}
 TABLE = {
     #                     same               other
     IdempotencyState.UNKNOWN: (Verdict.CLAIM, Verdict.CLAIM),
@@ -72,14 +54,6 @@ TABLE = {
     IdempotencyState.EXPIRED: (Verdict.TAKE_OVER, Verdict.REJECT),
     IdempotencyState.DONE: (Verdict.REPLAY, Verdict.REJECT),
 }
-
-
-@pytest.mark.spec("4/idem-replay", "4/idem-reused")
-@pytest.mark.parametrize("state", IdempotencyState)
-def test_the_whole_decision_table(state: IdempotencyState) -> None:
-    for known in KNOWN[state]:
-        assert state_of(known, NOW) is state
-        assert (decide(known, FINGERPRINT, NOW), decide(known, OTHER, NOW)) == TABLE[state]
 
 
 def test_the_table_has_an_answer_for_every_pair() -> None:
@@ -97,20 +71,6 @@ def test_any_record_in_a_state_is_decided_by_the_table(state: IdempotencyState, 
     assert state_of(known, NOW) is state
     assert decide(known, bound, NOW) is TABLE[state][0]
     assert decide(known, other, NOW) is TABLE[state][other != bound]
-
-
-@pytest.mark.spec("4/idem-reused")
-@given(
-    st.sampled_from(list(IdempotencyState)[1:]).flatmap(lambda state: idempotency_records(state, NOW)),
-    st.data(),
-)
-def test_one_flipped_bit_makes_it_another_request(
-    known: IdempotencyRecord | None, data: st.DataObject
-) -> None:
-    known = cast(IdempotencyRecord, known)
-    flipped = bytearray(known.fingerprint)
-    flipped[data.draw(st.integers(0, 31))] ^= 1 << data.draw(st.integers(0, 7))
-    assert decide(known, bytes(flipped), NOW) is Verdict.REJECT
 
 
 @pytest.mark.parametrize("event", IdempotencyEvent)
@@ -132,6 +92,9 @@ def test_a_key_changes_state_as_its_verdicts_require(
 
 
 @given(st.datetimes(timezones=st.just(UTC)), st.datetimes(timezones=st.just(UTC)), st.booleans())
+@example(NOW, NOW, False)
+@example(NOW + TICK, NOW, False)
+@example(NOW + TICK, NOW, True)
 def test_a_key_that_is_bound_stays_bound_at_every_instant(
     lease_until: datetime, now: datetime, is_done: bool
 ) -> None:
@@ -177,12 +140,6 @@ def test_the_fingerprint_ignores_key_order_and_white_space(data: st.DataObject, 
 @example({"a": {"b": 1}}, {"a": {}, "b": 1})
 @example('{"a":1}', {"a": 1})
 def test_the_fingerprint_ignores_nothing_else(one: Any, two: Any) -> None:
-    is_same = fingerprint("POST", "/p", one) == fingerprint("POST", "/p", two)
-    assert is_same == (exactly(one) == exactly(two))
-
-
-@given(json_values(), json_values())
-def test_two_bodies_share_a_fingerprint_only_if_they_are_one_value(one: Any, two: Any) -> None:
     is_same = fingerprint("POST", "/p", one) == fingerprint("POST", "/p", two)
     assert is_same == (exactly(one) == exactly(two))
 

@@ -146,19 +146,6 @@ def test_no_white_space_but_spaces_is_dropped(space: str) -> None:
     assert refusal(f"Bearer {space}{MINTED}") == "An API key begins with mk_live_."
 
 
-@pytest.mark.spec("5/3")
-@given(api_keys(NOW))
-def test_a_key_that_is_neither_revoked_nor_expired_is_accepted_unchanged(key: keys.ApiKey) -> None:
-    assert keys.check_usable(key, MINTED, NOW) is key
-
-
-@pytest.mark.spec("5/3", "4.2/1")
-@given(api_keys(NOW, is_usable=False))
-def test_a_key_that_is_revoked_or_past_its_term_is_refused(key: keys.ApiKey) -> None:
-    with pytest.raises(InvalidApiKey):
-        keys.check_usable(key, MINTED, NOW)
-
-
 @pytest.mark.spec("5/2")
 @given(prefixes.flatmap(lambda prefix: st.tuples(st.just(prefix), key_texts(prefix))), prefixes)
 def test_a_key_of_one_service_is_invalid_at_another(key: tuple[str, str], other: str) -> None:

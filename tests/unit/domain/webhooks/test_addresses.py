@@ -54,10 +54,10 @@ def test_it_stays_refused_inside_every_ipv6_form_that_embeds_an_ipv4_address(add
 
 
 @pytest.mark.parametrize("form", WRAPPINGS)
-@pytest.mark.parametrize("network", REFUSED_IPV4, ids=str)
-def test_both_ends_of_every_row_stay_refused_in_every_form(network: IPv4Network, form: str) -> None:
-    for inner in (network.network_address, network.broadcast_address):
-        assert not is_public_unicast(WRAPPINGS[form](inner, 0))
+def test_both_ends_of_every_row_stay_refused_in_every_form(form: str) -> None:
+    for network in REFUSED_IPV4:
+        for inner in (network.network_address, network.broadcast_address):
+            assert not is_public_unicast(WRAPPINGS[form](inner, 0)), network
 
 
 @given(public_addresses())

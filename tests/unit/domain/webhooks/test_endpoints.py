@@ -116,7 +116,7 @@ def test_an_illegal_event_changes_nothing_and_a_legal_one_only_state_counter_and
     )
 
 
-@pytest.mark.spec("3/disable-at-20", "6/5")
+@pytest.mark.spec("3/disable-at-20", "3/pause", "3/re-enable", "4.4/2", "6/5")
 @given(endpoint_event_lists())
 @example([EndpointEvent.FAILED] * 19)
 @example([EndpointEvent.FAILED] * 20)
@@ -144,7 +144,8 @@ def test_any_event_sequence_disables_exactly_at_the_20th_consecutive_failure(
             row = 0
         endpoint = happen(endpoint, event)
         assert endpoint.consecutive_failures == row
-        assert (endpoint.state is DISABLED) is (endpoint.disabled_at is not None) is (row == 20)
+        assert (endpoint.state is DISABLED) is (row == 20)
+        assert endpoint.disabled_at == (NOW if row == 20 else None)
 
 
 @pytest.mark.spec("3/pause", "3/re-enable")
@@ -156,36 +157,6 @@ def test_after_any_event_sequence_the_customers_last_change_wins(
     for event in word:
         endpoint = happen(endpoint, event)
     assert update(endpoint, EndpointChanges(is_active=is_active)).is_active is is_active
-
-
-@pytest.mark.spec("3/disable-at-20", "6/5")
-def test_the_twentieth_failure_in_a_row_disables() -> None:
-    endpoint = made()
-    for count in range(1, DISABLE_AFTER_FAILURES + 1):
-        assert endpoint.is_active
-        endpoint = record_failure(endpoint, NOW + timedelta(seconds=count))
-        assert endpoint.consecutive_failures == count
-    assert endpoint.state is DISABLED
-    assert not endpoint.is_active
-    assert endpoint.disabled_at == NOW + timedelta(seconds=20)
-
-
-@pytest.mark.spec("3/re-enable", "4.4/2")
-def test_resuming_after_automatic_disabling_starts_the_count_again() -> None:
-    endpoint = update(standing(DISABLED), EndpointChanges(is_active=True))
-    assert (endpoint.state, endpoint.consecutive_failures, endpoint.disabled_at) == (ACTIVE, 0, None)
-    for _ in range(19):
-        endpoint = record_failure(endpoint, NOW)
-    assert endpoint.is_active
-    assert record_failure(endpoint, NOW).state is DISABLED
-
-
-@pytest.mark.spec("3/pause")
-def test_pausing_by_hand_keeps_the_count_and_sets_no_disabled_at() -> None:
-    paused = update(standing(ACTIVE), EndpointChanges(is_active=False))
-    assert (paused.state, paused.consecutive_failures, paused.disabled_at) == (PAUSED, 3, None)
-    again = update(paused, EndpointChanges(is_active=True))
-    assert (again.state, again.consecutive_failures) == (ACTIVE, 3)
 
 
 def test_a_new_endpoint_is_what_was_registered_active_and_hides_its_secret() -> None:
