@@ -63,31 +63,25 @@ async def test_invalid_options(against: Against) -> None:
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-@pytest.mark.parametrize(
-    "base_url",
-    [
-        " http://127.0.0.1:18321", "http://127.0.0.1:18321 ", "http://meet example.com", "http://127.0.0.1:99999",
-        "http://127.0.0.1:x", "http://[::1", "http://\tmeet.example.com", "meet.example.com", "http://",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("base_url", [
+    " http://127.0.0.1:18321", "http://127.0.0.1:18321 ", "http://meet example.com", "http://127.0.0.1:99999",
+    "http://127.0.0.1:x", "http://[::1", "http://\tmeet.example.com", "meet.example.com", "http://",
+])  # fmt: skip
 def test_an_address_that_cannot_work_is_refused(kind: type[Client | AsyncClient], base_url: str) -> None:
     with pytest.raises(ValueError, match="base_url is the service's address"):
         kind(base_url, API_KEY)
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-@pytest.mark.parametrize(
-    ("variables", "error"),
-    [
-        ({"NO_PROXY": "10.0.0.0/8,[::1],fe80::/10,[::1]:80,*.x,:,/"}, ""),
-        ({"ALL_PROXY": "socks5://127.0.0.1:1080", "NO_PROXY": "meet.example.com"}, ""),
-        ({"ALL_PROXY": "socks5://127.0.0.1:1080", "NO_PROXY": "[::1],192.168.0.0/16"}, "SOCKS"),
-        ({"HTTPS_PROXY": "ftp://127.0.0.1:1080"}, "no address of one"),
-        ({"HTTPS_PROXY": "http://127.0.0.1:x"}, "no address of one"),
-        ({"HTTPS_PROXY": "127.0.0.1:3128"}, ""),
-        ({"HTTP_PROXY": "socks5://127.0.0.1:1080"}, ""),
-    ],
-)
+@pytest.mark.parametrize(("variables", "error"), [
+    ({"NO_PROXY": "10.0.0.0/8,[::1],fe80::/10,[::1]:80,*.x,:,/"}, ""),
+    ({"ALL_PROXY": "socks5://127.0.0.1:1080", "NO_PROXY": "meet.example.com"}, ""),
+    ({"ALL_PROXY": "socks5://127.0.0.1:1080", "NO_PROXY": "[::1],192.168.0.0/16"}, "SOCKS"),
+    ({"HTTPS_PROXY": "ftp://127.0.0.1:1080"}, "no address of one"),
+    ({"HTTPS_PROXY": "http://127.0.0.1:x"}, "no address of one"),
+    ({"HTTPS_PROXY": "127.0.0.1:3128"}, ""),
+    ({"HTTP_PROXY": "socks5://127.0.0.1:1080"}, ""),
+])  # fmt: skip
 def test_what_the_environment_says_of_proxies_never_raises_what_is_undocumented(
     kind: type[Client | AsyncClient], variables: dict[str, str], error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

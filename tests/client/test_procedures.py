@@ -120,13 +120,10 @@ async def test_a_proxy_that_knows_no_ranges_is_read_again(trial: Trial, tmp_path
     assert left_in(tmp_path) == {"a.mp4": CONTENT}
 
 
-@pytest.mark.parametrize(
-    "second",
-    [
-        whole(CONTENT + b"x"), ranged(HALF, CONTENT + b"x"), ranged(HALF + 1), ranged(HALF, size=HALF + 1),
-        answer(206, CONTENT[HALF:]), answer(206, CONTENT[HALF:], Content_Range="bytes */7"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("second", [
+    whole(CONTENT + b"x"), ranged(HALF, CONTENT + b"x"), ranged(HALF + 1), ranged(HALF, size=HALF + 1),
+    answer(206, CONTENT[HALF:]), answer(206, CONTENT[HALF:], Content_Range="bytes */7"),
+])  # fmt: skip
 async def test_two_recordings_are_never_joined(trial: Trial, tmp_path: Path, second: bytes) -> None:
     (tmp_path / "a.mp4").write_bytes(b"before")
     assert isinstance(await refused(trial, tmp_path / "a.mp4", half(), second), errors.UnexpectedResponse)

@@ -63,14 +63,11 @@ async def test_a_call_has_a_new_key_unless_it_is_given_one(against: Against) -> 
     assert third == fourth == "order-4711"
 
 
-@pytest.mark.parametrize(
-    ("status", "code"),
-    [
-        (400, "invalid_request"), (401, "invalid_api_key"), (403, "insufficient_scope"), (404, "not_found"),
-        (405, "invalid_request"), (409, "conflict"), (410, "gone"), (413, "invalid_request"),
-        (422, "insufficient_credits"), (422, "idempotency_key_reused"), (501, "new_code"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("status", "code"), [
+    (400, "invalid_request"), (401, "invalid_api_key"), (403, "insufficient_scope"), (404, "not_found"),
+    (405, "invalid_request"), (409, "conflict"), (410, "gone"), (413, "invalid_request"),
+    (422, "insufficient_credits"), (422, "idempotency_key_reused"), (501, "new_code"),
+])  # fmt: skip
 async def test_a_lasting_failure_is_tried_once(against: Against, status: int, code: str) -> None:
     trial = await against(refusal(status, code), GONE_WELL)
     error = await trial.refused("meetings.cancel", ID)
@@ -78,13 +75,10 @@ async def test_a_lasting_failure_is_tried_once(against: Against, status: int, co
     assert (len(trial.server.requests), trial.waits.slept) == (1, [])
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        *(answer(200, body) for body in (b"<html></html>", b"{}", b'{"id": 7}', b"[" * 10**5, b"\xff")),
-        answer(307, None, Location="http://127.0.0.1:9/elsewhere"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("step", [
+    *(answer(200, body) for body in (b"<html></html>", b"{}", b'{"id": 7}', b"[" * 10**5, b"\xff")),
+    answer(307, None, Location="http://127.0.0.1:9/elsewhere"),
+])  # fmt: skip
 async def test_no_record_and_no_redirect_is_tried_again_or_followed(against: Against, step: bytes) -> None:
     trial = await against(step, GONE_WELL)
     error = await trial.refused("meetings.cancel", ID)
@@ -116,13 +110,10 @@ async def test_without_retry_after_the_wait_doubles_up_to_its_longest(against: A
 NOON, LATER = "Sat, 21 Nov 2026 12:00:00 GMT", "Sat, 21 Nov 2026 12:00:09 GMT"
 
 
-@pytest.mark.parametrize(
-    ("retry_after", "date", "waited"),
-    [
-        (LATER, NOON, 9), (NOON, LATER, 0), (LATER, "", 0), (LATER, NOON.removesuffix(" GMT"), 0),
-        ("soon", "", 0), ("-5", "", 0), ("\xb2", "", 0), ("1.5", "", 0),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("retry_after", "date", "waited"), [
+    (LATER, NOON, 9), (NOON, LATER, 0), (LATER, "", 0), (LATER, NOON.removesuffix(" GMT"), 0),
+    ("soon", "", 0), ("-5", "", 0), ("\xb2", "", 0), ("1.5", "", 0),
+])  # fmt: skip
 async def test_retry_after_in_other_forms(against: Against, retry_after: str, date: str, waited: int) -> None:
     trial = await against(
         refusal(503, "service_unavailable", Retry_After=retry_after, Date=date), GONE_WELL, jitter=lambda: 0.0
@@ -169,18 +160,14 @@ async def test_a_host_that_is_free_too_late_is_not_waited_for(against: Against, 
     assert (error.attempts, trial.waits.slept) == (1, [])
 
 
-@pytest.mark.parametrize(
-    ("busy", "max_total_s"),
-    [
-        (full("2026-11-21T12:01:30Z", Date=NOON), 120),
-        (full("2026-11-21T12:31:00Z", Date=NOON), 1861),
-        (full("2026-11-21T12:31:00Z"), 120),
-        (full("2026-11-21T12:31:00Z", Date="noon"), 120),
-        (full("soon", Date=NOON), 120),
-        (full("2026-11-21T12:31:00", Date=NOON), 120),
-    ],
-    ids=["soon enough", "patient", "no date", "no HTTP date", "no time", "no offset"],
-)
+@pytest.mark.parametrize(("busy", "max_total_s"), [
+    (full("2026-11-21T12:01:30Z", Date=NOON), 120),
+    (full("2026-11-21T12:31:00Z", Date=NOON), 1861),
+    (full("2026-11-21T12:31:00Z"), 120),
+    (full("2026-11-21T12:31:00Z", Date="noon"), 120),
+    (full("soon", Date=NOON), 120),
+    (full("2026-11-21T12:31:00", Date=NOON), 120),
+], ids=["soon enough", "patient", "no date", "no HTTP date", "no time", "no offset"])  # fmt: skip
 async def test_a_host_that_may_be_free_in_time_is_waited_for(
     against: Against, busy: bytes, max_total_s: float
 ) -> None:

@@ -160,14 +160,11 @@ def test_both_clients_have_every_operation_with_the_same_arguments() -> None:
 # Responses of later versions
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "record"),
-    [
-        ("meetings.get", 1, "meeting"), ("credits.get", 0, "balance"), ("webhooks.get", 1, "webhook"),
-        ("webhooks.delivery", 2, "delivery"), ("recordings.get", 1, "recording"), ("events.get", 1, "event"),
-        ("notes.get", 1, "note"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "arguments", "record"), [
+    ("meetings.get", 1, "meeting"), ("credits.get", 0, "balance"), ("webhooks.get", 1, "webhook"),
+    ("webhooks.delivery", 2, "delivery"), ("recordings.get", 1, "recording"), ("events.get", 1, "event"),
+    ("notes.get", 1, "note"),
+])  # fmt: skip
 async def test_later_version_breaks_nothing(against: Against, name: str, arguments: int, record: str) -> None:
     changed = {"status": "postponed", "event_type": "tea.ready", "event_types": ["tea.ready"], "x": [{}]}
     trial = await against(answer(200, getattr(samples, record)() | changed))
@@ -292,15 +289,12 @@ async def test_invalid_arguments_send_nothing(against: Against) -> None:
     assert trial.server.requests == []
 
 
-@pytest.mark.parametrize(
-    ("base_url", "message"),
-    [
-        ("meet.example.com", "the service's address"), ("ftp://meet.test", "the service's address"),
-        ("https://", "the service's address"), ("https://u:p@meet.test", "no user"),
-        ("https://meet.test?x=1", "no query"), ("https://meet.test/#x", "no fragment"),
-        ("https://meet.test/api/v1", "without /api/v1"), ("https://meet.test/api/v1/", "without /api/v1"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("base_url", "message"), [
+    ("meet.example.com", "the service's address"), ("ftp://meet.test", "the service's address"),
+    ("https://", "the service's address"), ("https://u:p@meet.test", "no user"),
+    ("https://meet.test?x=1", "no query"), ("https://meet.test/#x", "no fragment"),
+    ("https://meet.test/api/v1", "without /api/v1"), ("https://meet.test/api/v1/", "without /api/v1"),
+])  # fmt: skip
 def test_an_invalid_base_url(base_url: str, message: str) -> None:
     for kind in (Client, AsyncClient):
         with pytest.raises(ValueError, match=message):

@@ -55,15 +55,12 @@ def test_an_event_is_read_and_typed() -> None:
     assert "rahasia1" not in repr(found)
 
 
-@pytest.mark.parametrize(
-    ("kind", "data", "into"),
-    [
-        ("recording.ready", recording(), Recording), ("note.completed", note(), Note),
-        ("note.failed", note(status="failed"), Note),
-        ("meeting.ended", meeting(status="ended"), Meeting), ("credit.low", CHANGE, BalanceChange),
-        ("credit.topup.succeeded", CHANGE, BalanceChange), ("webhook.test", webhook(), Webhook),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "data", "into"), [
+    ("recording.ready", recording(), Recording), ("note.completed", note(), Note),
+    ("note.failed", note(status="failed"), Note), ("meeting.ended", meeting(status="ended"), Meeting),
+    ("credit.low", CHANGE, BalanceChange), ("credit.topup.succeeded", CHANGE, BalanceChange),
+    ("webhook.test", webhook(), Webhook),
+])  # fmt: skip
 def test_each_kind_has_its_record(kind: str, data: object, into: type) -> None:
     assert type(verified(event(kind, data)).record) is into
 

@@ -178,22 +178,18 @@ def test_a_fault_between_the_two_writes_leaves_neither(shop: Credits, account: U
 SECOND, LAST = entries.c.number == 2, entries.c.number == 3
 
 
-@pytest.mark.parametrize(
-    ("tampering", "fault"),
-    [
-        (update(entries).where(SECOND).values(amount=1), "entry 2 is not what was written"),
-        (update(entries).where(SECOND).values(reference_id="o-9"), "entry 2 is not what was written"),
-        (
-            update(entries).where(SECOND).values(at=NOW + timedelta(seconds=1)),
-            "entry 2 is not what was written",
-        ),
-        (update(entries).where(LAST).values(key_id=b""), "entry 3 is not what was written"),
-        (delete(entries).where(SECOND), "entry 2 is not what was written"),
-        (delete(entries).where(LAST), "the stored balance is 80, and its entries make 90"),
-        (update(accounts).values(balance=81), "the stored balance is 81, and its entries make 80"),
-    ],
-    ids=["amount", "reference", "time", "key", "dropped", "dropped-last", "balance"],
-)
+@pytest.mark.parametrize(("tampering", "fault"), [
+    (update(entries).where(SECOND).values(amount=1), "entry 2 is not what was written"),
+    (update(entries).where(SECOND).values(reference_id="o-9"), "entry 2 is not what was written"),
+    (
+        update(entries).where(SECOND).values(at=NOW + timedelta(seconds=1)),
+        "entry 2 is not what was written",
+    ),
+    (update(entries).where(LAST).values(key_id=b""), "entry 3 is not what was written"),
+    (delete(entries).where(SECOND), "entry 2 is not what was written"),
+    (delete(entries).where(LAST), "the stored balance is 80, and its entries make 90"),
+    (update(accounts).values(balance=81), "the stored balance is 81, and its entries make 80"),
+], ids=["amount", "reference", "time", "key", "dropped", "dropped-last", "balance"])  # fmt: skip
 def test_tampering_is_detected(shop: Credits, account: UUID, tampering: Any, fault: str) -> None:
     for order in ("o-1", "o-2"):
         pay(shop, account, order, 10)
@@ -210,10 +206,7 @@ def test_a_shop_with_another_key_proves_nothing(shop: Credits, account: UUID) ->
     )
 
 
-CHANGES = [
-    "UPDATE entries SET amount = amount + 1",
-    "DELETE FROM entries WHERE number = 1",
-]
+CHANGES = ["UPDATE entries SET amount = amount + 1", "DELETE FROM entries WHERE number = 1"]
 CHANGES_OF = {
     "sqlite": [*CHANGES, "INSERT OR REPLACE INTO entries SELECT * FROM entries"],
     "postgresql": [*CHANGES, "TRUNCATE entries"],

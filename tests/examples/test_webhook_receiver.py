@@ -83,22 +83,19 @@ def test_signatures_up_to_five_minutes_old_are_accepted(running: RunningReceiver
     assert running.post(BODY, sign(NEW, BODY, NOW - age_s)) == 204
 
 
-@pytest.mark.parametrize(
-    ("body", "signatures", "status"),
-    [
-        pytest.param(BODY.replace(b"created", b"ended"), [sign(NEW, BODY, NOW)], 401, id="tampered"),
-        pytest.param(BODY.replace(b" ", b""), [sign(NEW, BODY, NOW)], 401, id="written-anew"),
-        pytest.param(BODY, [sign(NEW, BODY, NOW - 301)], 401, id="stale"),
-        pytest.param(BODY, [sign(NEW, BODY, NOW + 301)], 401, id="from-the-future"),
-        pytest.param(BODY, [sign(STRANGE, BODY, NOW)], 401, id="strange-secret"),
-        pytest.param(BODY, ["v1=00"], 401, id="malformed"),
-        pytest.param(BODY, [], 400, id="no-header"),
-        pytest.param(BODY, [sign(STRANGE, BODY, NOW), sign(NEW, BODY, NOW)], 400, id="two-headers"),
-        pytest.param(b"hello", [sign(NEW, b"hello", NOW)], 400, id="not-json"),
-        pytest.param(b'{"id": 7}', [sign(NEW, b'{"id": 7}', NOW)], 400, id="no-text-for-an-id"),
-        pytest.param(b"[1]", [sign(NEW, b"[1]", NOW)], 400, id="not-an-object"),
-    ],
-)
+@pytest.mark.parametrize(("body", "signatures", "status"), [
+    pytest.param(BODY.replace(b"created", b"ended"), [sign(NEW, BODY, NOW)], 401, id="tampered"),
+    pytest.param(BODY.replace(b" ", b""), [sign(NEW, BODY, NOW)], 401, id="written-anew"),
+    pytest.param(BODY, [sign(NEW, BODY, NOW - 301)], 401, id="stale"),
+    pytest.param(BODY, [sign(NEW, BODY, NOW + 301)], 401, id="from-the-future"),
+    pytest.param(BODY, [sign(STRANGE, BODY, NOW)], 401, id="strange-secret"),
+    pytest.param(BODY, ["v1=00"], 401, id="malformed"),
+    pytest.param(BODY, [], 400, id="no-header"),
+    pytest.param(BODY, [sign(STRANGE, BODY, NOW), sign(NEW, BODY, NOW)], 400, id="two-headers"),
+    pytest.param(b"hello", [sign(NEW, b"hello", NOW)], 400, id="not-json"),
+    pytest.param(b'{"id": 7}', [sign(NEW, b'{"id": 7}', NOW)], 400, id="no-text-for-an-id"),
+    pytest.param(b"[1]", [sign(NEW, b"[1]", NOW)], 400, id="not-an-object"),
+])  # fmt: skip
 def test_a_refused_delivery_is_not_stored(
     running: RunningReceiver, body: bytes, signatures: list[str], status: int
 ) -> None:
@@ -244,16 +241,13 @@ def shell_lines(lines: str) -> str:
     return re.sub(r"\bpython -", f"{shlex.quote(sys.executable)} -", lines)
 
 
-@pytest.mark.parametrize(
-    ("secrets", "arguments", "wanted"),
-    [
-        pytest.param(None, ["8080"], "Set WEBHOOK_SECRETS", id="no-secret"),
-        pytest.param(" ", ["8080"], "Set WEBHOOK_SECRETS", id="empty"),
-        pytest.param("new old", ["8080"], "Set WEBHOOK_SECRETS", id="no-secrets-of-ours"),
-        pytest.param(NEW, [], "Give the port", id="no-port"),
-        pytest.param(NEW, ["http"], "Give the port", id="a-name-for-a-port"),
-    ],
-)
+@pytest.mark.parametrize(("secrets", "arguments", "wanted"), [
+    pytest.param(None, ["8080"], "Set WEBHOOK_SECRETS", id="no-secret"),
+    pytest.param(" ", ["8080"], "Set WEBHOOK_SECRETS", id="empty"),
+    pytest.param("new old", ["8080"], "Set WEBHOOK_SECRETS", id="no-secrets-of-ours"),
+    pytest.param(NEW, [], "Give the port", id="no-port"),
+    pytest.param(NEW, ["http"], "Give the port", id="a-name-for-a-port"),
+])  # fmt: skip
 def test_missing_arguments_are_reported_in_a_message(
     tmp_path: Path, secrets: str | None, arguments: list[str], wanted: str
 ) -> None:

@@ -293,10 +293,7 @@ def test_what_runs_as_the_owner_has_the_settings_of_the_service_too(
     files = environment_files(unit)
     assert files[:-1] == environment_files(DEPLOY / "systemd" / "meetcore-worker.service")
     service, owner = [dict(variables_of(DEPLOY / f"{Path(file).name}.example")) for file in files]
-    service |= {
-        "MEETCORE_EVENT_RETENTION_DAYS": "400",
-        "MEETCORE_DATABASE_POOLER": "transaction",
-    }
+    service |= {"MEETCORE_EVENT_RETENTION_DAYS": "400", "MEETCORE_DATABASE_POOLER": "transaction"}
     for variable, value in (service | owner).items():
         monkeypatch.setenv(variable, value)
     settings = load_settings()

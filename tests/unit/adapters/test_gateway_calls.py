@@ -29,21 +29,17 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
-    ("amount", "decimals", "units"),
-    [("10000.00", 0, 10_000), ("10000", 0, 10_000), ("123.45", 2, 12_345), ("1E+3", 0, 1_000), ("0", 2, 0)],
-)
+@pytest.mark.parametrize(("amount", "decimals", "units"), [
+    ("10000.00", 0, 10_000), ("10000", 0, 10_000), ("123.45", 2, 12_345), ("1E+3", 0, 1_000), ("0", 2, 0),
+])  # fmt: skip
 def test_amounts_in_units(amount: str, decimals: int, units: int) -> None:
     assert whole_units(Decimal(amount), decimals) == units
 
 
-@pytest.mark.parametrize(
-    ("amount", "decimals"),
-    [
-        ("0.5", 0), ("123.456", 2), ("-1", 0), ("NaN", 0), ("Infinity", 0), ("1e16", 0), ("1e999999", 2),
-        ("-0.001", 2),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("amount", "decimals"), [
+    ("0.5", 0), ("123.456", 2), ("-1", 0), ("NaN", 0), ("Infinity", 0), ("1e16", 0), ("1e999999", 2),
+    ("-0.001", 2),
+])  # fmt: skip
 def test_what_is_no_amount_is_never_rounded_to_one(amount: str, decimals: int) -> None:
     with pytest.raises(GatewayUnknown):
         whole_units(Decimal(amount), decimals)
@@ -61,13 +57,10 @@ def test_only_an_id_as_we_write_it_is_ours() -> None:
         assert payment_id(other) is None
 
 
-@pytest.mark.parametrize(
-    ("code", "text"),
-    [
-        ("DATA_NOT_FOUND", ", DATA_NOT_FOUND"), (412, ", 412"), (None, ""), ("budi@example.com", ""),
-        ("a sentence", ""), ("x" * 65, ""), ("", ""), ({"a": 1}, ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("code", "text"), [
+    ("DATA_NOT_FOUND", ", DATA_NOT_FOUND"), (412, ", 412"), (None, ""), ("budi@example.com", ""),
+    ("a sentence", ""), ("x" * 65, ""), ("", ""), ({"a": 1}, ""),
+])  # fmt: skip
 def test_a_code_is_a_word(code: object, text: str) -> None:
     assert code_text(code) == text
 
@@ -102,13 +95,10 @@ def _of_stripe(body: bytes) -> dict[str, str]:
     return {"stripe-signature": stripe.WebhookSignature.generate_signature_header(text, "key", 1796090400)}
 
 
-@pytest.mark.parametrize(
-    ("parser", "headers"),
-    [
-        (midtrans_notifications("key"), _unsigned), (xendit_notifications("key"), _of_xendit),
-        (stripe_notifications("key"), _of_stripe),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("parser", "headers"), [
+    (midtrans_notifications("key"), _unsigned), (xendit_notifications("key"), _of_xendit),
+    (stripe_notifications("key"), _of_stripe),
+])  # fmt: skip
 @given(st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_any_body_is_a_notification_or_refused(
     parser: Any, headers: Callable[[bytes], dict[str, str]], body: bytes

@@ -14,11 +14,7 @@ from meetcore.adapters.local_notes.decisions import decided_in, recaps_in
 from meetcore.adapters.local_notes.due_phrases import due_in, without_due
 from meetcore.adapters.local_notes.model import shipped
 from meetcore.adapters.local_notes.reading import Meeting, read
-from meetcore.adapters.local_notes.sentences import (
-    MOST_SENTENCES,
-    Sentence,
-    sentences_of,
-)
+from meetcore.adapters.local_notes.sentences import MOST_SENTENCES, Sentence, sentences_of
 from meetcore.adapters.local_notes.writer import MOST_RANKED, draft_by, main_sentences
 from meetcore.domain.notes.notes import Language, NoteDraft
 from meetcore.domain.notes.transcripts import Transcript, Utterance
@@ -268,14 +264,11 @@ def test_no_text_makes_the_rules_fail(text: str):
     assert all(item.quote in text for item in draft.action_items)
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "tolong ", "Budi akan ", "A ", "I'll ", "kita sepakat ", ", ", "Tim ", "by Friday ", "saya yang ",
-        "oke ya ", "tanggal dua puluh ", "biar gue ",
-        "jadi kita batalkan ", "Pak Budi, ", "need a from ", "sebelum ",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("piece", [
+    "tolong ", "Budi akan ", "A ", "I'll ", "kita sepakat ", ", ", "Tim ", "by Friday ", "saya yang ",
+    "oke ya ", "tanggal dua puluh ", "biar gue ", "jadi kita batalkan ", "Pak Budi, ", "need a from ",
+    "sebelum ",
+])  # fmt: skip
 def test_no_text_makes_the_rules_slow(piece: str):
     begun = process_time()
     draft_of((Utterance(0, 1, piece * (200_000 // len(piece))),))

@@ -135,17 +135,14 @@ def test_a_name_that_is_not_registered_is_refused_with_the_known_ones(
     )
 
 
-@pytest.mark.parametrize(
-    ("named", "message"),
-    [
-        ("broken", "cannot be imported (ModuleNotFoundError: No module named 'no_such_package')"),
-        ("no_such_package:x", "cannot be imported (ModuleNotFoundError"),
-        ("{acme}:missing", "cannot be imported (AttributeError"),
-        ("{acme}:NOTHING", "is neither a ProviderPlugin of meetcore.ports.plugins nor a function"),
-        ("{acme}:MAILER", "is neither a ProviderPlugin"),
-        ("{acme}:Clashing", "is neither a ProviderPlugin"),
-    ],
-)
+@pytest.mark.parametrize(("named", "message"), [
+    ("broken", "cannot be imported (ModuleNotFoundError: No module named 'no_such_package')"),
+    ("no_such_package:x", "cannot be imported (ModuleNotFoundError"),
+    ("{acme}:missing", "cannot be imported (AttributeError"),
+    ("{acme}:NOTHING", "is neither a ProviderPlugin of meetcore.ports.plugins nor a function"),
+    ("{acme}:MAILER", "is neither a ProviderPlugin"),
+    ("{acme}:Clashing", "is neither a ProviderPlugin"),
+])  # fmt: skip
 def test_what_cannot_be_used_is_refused_with_its_place(acme: str, named: str, message: str) -> None:
     name = named.format(acme=acme)
     with pytest.raises(SettingsRefused, match=f"^MEETCORE_PROVIDER is {name}, and ") as caught:
@@ -205,21 +202,18 @@ async def test_the_doctor_names_adapters_and_settings_and_no_secret(
     assert await check_foreign(MAILERS, Settings(mailer=acme)) == f"{acme}, which has no check"
 
 
-@pytest.mark.parametrize(
-    ("named", "message"),
-    [
-        (
-            "MISNAMED",
-            "MEETCORE_PROVIDER is {acme}:MISNAMED, and the adapter calls itself zoom: give it a name",
-        ),
-        ("AWAITED", "MEETCORE_PROVIDER is {acme}:AWAITED, and the function that opens it is async"),
-        ("EMPTY", "MEETCORE_PROVIDER is {acme}:EMPTY, and it cannot be opened: AttributeError"),
-        ("BROKEN", "MEETCORE_PROVIDER is {acme}:BROKEN, and it cannot be opened: ZeroDivisionError at "),
-        ("PARSES", "MEETCORE_PROVIDER is {acme}:PARSES, and it cannot be opened: ZeroDivisionError at "),
-        ("CLASHING", "{acme}.Clashing: base_url are settings of the service"),
-        ("ODD", "{acme}.Odd: {acme}_list are not of a type that can be read"),
-    ],
-)
+@pytest.mark.parametrize(("named", "message"), [
+    (
+        "MISNAMED",
+        "MEETCORE_PROVIDER is {acme}:MISNAMED, and the adapter calls itself zoom: give it a name",
+    ),
+    ("AWAITED", "MEETCORE_PROVIDER is {acme}:AWAITED, and the function that opens it is async"),
+    ("EMPTY", "MEETCORE_PROVIDER is {acme}:EMPTY, and it cannot be opened: AttributeError"),
+    ("BROKEN", "MEETCORE_PROVIDER is {acme}:BROKEN, and it cannot be opened: ZeroDivisionError at "),
+    ("PARSES", "MEETCORE_PROVIDER is {acme}:PARSES, and it cannot be opened: ZeroDivisionError at "),
+    ("CLASHING", "{acme}.Clashing: base_url are settings of the service"),
+    ("ODD", "{acme}.Odd: {acme}_list are not of a type that can be read"),
+])  # fmt: skip
 def test_what_a_start_refuses_the_doctor_finds(
     acme: str, monkeypatch: pytest.MonkeyPatch, named: str, message: str
 ) -> None:
@@ -234,18 +228,15 @@ def test_what_a_start_refuses_the_doctor_finds(
     assert (SERVICE_CHECKS["settings"](settings).status is HealthStatus.FAILED) == is_declaration
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("URL", "ftp://user:pw@a", "_URL must match regex 'https://.*'"),
-        ("SEATS", "seven", "_SEATS must be a whole number"),
-        ("SEATS", "0", "_SEATS must be >= 1"),
-        ("IS_DRY", "perhaps", "_IS_DRY must be true or false"),
-        ("REGION", "mars", "_REGION must be in ('eu', 'us')"),
-        ("CODE", "12", "Length of MEETCORE_{}_CODE must be >= 3: 2"),
-        ("TOKEN", "hunter2 x", "_TOKEN: '*******' has a space"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "message"), [
+    ("URL", "ftp://user:pw@a", "_URL must match regex 'https://.*'"),
+    ("SEATS", "seven", "_SEATS must be a whole number"),
+    ("SEATS", "0", "_SEATS must be >= 1"),
+    ("IS_DRY", "perhaps", "_IS_DRY must be true or false"),
+    ("REGION", "mars", "_REGION must be in ('eu', 'us')"),
+    ("CODE", "12", "Length of MEETCORE_{}_CODE must be >= 3: 2"),
+    ("TOKEN", "hunter2 x", "_TOKEN: '*******' has a space"),
+])  # fmt: skip
 def test_an_impossible_setting_of_its_own_is_refused(
     acme: str, monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
 ) -> None:
@@ -265,10 +256,9 @@ def test_a_misspelt_setting_of_its_own_is_refused(acme: str, monkeypatch: pytest
         load_settings()
 
 
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [("Clashing", "base_url are settings of the service"), ("Odd", "_list are not of a type")],
-)
+@pytest.mark.parametrize(("kind", "message"), [
+    ("Clashing", "base_url are settings of the service"), ("Odd", "_list are not of a type"),
+])  # fmt: skip
 def test_a_declaration_that_cannot_be_read_is_refused(acme: str, kind: str, message: str) -> None:
     module = __import__(acme)
     with pytest.raises(SettingsRefused, match=message):

@@ -66,20 +66,17 @@ def test_keys_are_read_in_order_with_or_without_padding(keys: list[bytes], is_pa
     assert keys_from_text(" , ".join(written) + "\n") == tuple(keys)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "no key"),
-        (" \n", "no key"),
-        (text_of(OLD) + ",", "key 2 of 2 .* is empty"),
-        (text_of(OLD) + "," + text_of(NEW[:-1]), "key 2 of 2 .* not base64url of 32 bytes"),
-        (text_of(OLD + b"!"), "key 1 of 1"),
-        (text_of(OLD)[:-2] + "é=", "key 1 of 1"),
-        (base64.b64encode(b"\xff" * 32).decode(), "key 1 of 1"),  # the other alphabet: / and +
-        (OLD.hex(), "it has 64 characters"),
-        (text_of(OLD) + "," + text_of(OLD).rstrip("="), "same key twice"),
-    ],
-)
+@pytest.mark.parametrize(("text", "problem"), [
+    ("", "no key"),
+    (" \n", "no key"),
+    (text_of(OLD) + ",", "key 2 of 2 .* is empty"),
+    (text_of(OLD) + "," + text_of(NEW[:-1]), "key 2 of 2 .* not base64url of 32 bytes"),
+    (text_of(OLD + b"!"), "key 1 of 1"),
+    (text_of(OLD)[:-2] + "é=", "key 1 of 1"),
+    (base64.b64encode(b"\xff" * 32).decode(), "key 1 of 1"),  # the other alphabet: / and +
+    (OLD.hex(), "it has 64 characters"),
+    (text_of(OLD) + "," + text_of(OLD).rstrip("="), "same key twice"),
+])  # fmt: skip
 def test_a_bad_setting_is_named_and_never_shown(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem) as caught:
         keys_from_text(text)

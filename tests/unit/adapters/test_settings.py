@@ -29,24 +29,21 @@ def tiers_file(tmp_path: Path, text: str) -> str:
     return str(file)
 
 
-@pytest.mark.parametrize(
-    ("text", "named", "nearest"),
-    [
-        (f"[[tiers]]\n{TIER}", "'tiers'", "did you mean [[tier]]?"),
-        ("[notulenn]\ncredits_per_minute = 3\n", "'notulenn'", "did you mean [notulen]?"),
-        (f"[[tier]]\n{TIER}credit = 9\n", "[[tier]] 1 has 'credit'", "did you mean credits?"),
-        ("[notulen]\ncredits_per_minutes = 3\n", "'credits_per_minutes'", "did you mean credits_per_minute?"),
-        ("zzz = 1\n", "'zzz'", "which is not known"),
-        (f"[tier]\n{TIER}", "a table [[tier]]", ""),
-        ("notulen = 3\n", "a table [notulen]", ""),
-        (f"[[tier]]\n{TIER.replace('capacity = 10', '')}", "lacks capacity", ""),
-        (f"[[tier]]\n{TIER.replace('= 4', '= 0')}", "credits must be a whole number", ""),
-        (f"[[tier]]\n{TIER}[[tier]]\n{TIER}", "given twice", ""),
-        ("[notulen]\ncredits_per_minute = 0\n", "whole number", ""),
-        ("[notulen]\ncredits_per_minute_by_rules = 0\n", "credits_per_minute_by_rules must be a whole", ""),
-        ("[[tier", "not TOML", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "named", "nearest"), [
+    (f"[[tiers]]\n{TIER}", "'tiers'", "did you mean [[tier]]?"),
+    ("[notulenn]\ncredits_per_minute = 3\n", "'notulenn'", "did you mean [notulen]?"),
+    (f"[[tier]]\n{TIER}credit = 9\n", "[[tier]] 1 has 'credit'", "did you mean credits?"),
+    ("[notulen]\ncredits_per_minutes = 3\n", "'credits_per_minutes'", "did you mean credits_per_minute?"),
+    ("zzz = 1\n", "'zzz'", "which is not known"),
+    (f"[tier]\n{TIER}", "a table [[tier]]", ""),
+    ("notulen = 3\n", "a table [notulen]", ""),
+    (f"[[tier]]\n{TIER.replace('capacity = 10', '')}", "lacks capacity", ""),
+    (f"[[tier]]\n{TIER.replace('= 4', '= 0')}", "credits must be a whole number", ""),
+    (f"[[tier]]\n{TIER}[[tier]]\n{TIER}", "given twice", ""),
+    ("[notulen]\ncredits_per_minute = 0\n", "whole number", ""),
+    ("[notulen]\ncredits_per_minute_by_rules = 0\n", "credits_per_minute_by_rules must be a whole", ""),
+    ("[[tier", "not TOML", ""),
+])  # fmt: skip
 def test_unknown_fields_in_a_tiers_file_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, named: str, nearest: str
 ) -> None:
@@ -72,10 +69,9 @@ def test_a_tiers_file_names_tiers_and_the_price_of_a_minute(tmp_path: Path) -> N
         read_tiers(str(tmp_path / "nowhere.toml"))
 
 
-@pytest.mark.parametrize(
-    ("misspelt", "meant"),
-    [("QUOTA_REED", "QUOTA_READ"), ("SECRET_KEY", "SECRETS_KEY"), ("TIER_FILE", "TIERS_FILE")],
-)
+@pytest.mark.parametrize(("misspelt", "meant"), [
+    ("QUOTA_REED", "QUOTA_READ"), ("SECRET_KEY", "SECRETS_KEY"), ("TIER_FILE", "TIERS_FILE"),
+])  # fmt: skip
 def test_a_misspelt_variable_is_refused_with_the_nearest_name(
     monkeypatch: pytest.MonkeyPatch, misspelt: str, meant: str
 ) -> None:
@@ -110,10 +106,9 @@ def test_a_name_similar_to_one_that_is_set_is_not_refused(monkeypatch: pytest.Mo
     assert "MEETCORE_QUOTA_READS" in strange_variables(load_settings())
 
 
-@pytest.mark.parametrize(
-    ("variable", "kind"),
-    [("QUOTA_READ", "a whole number"), ("HOME_PAGE", "true or false"), ("TRACES_SAMPLED", "a number")],
-)
+@pytest.mark.parametrize(("variable", "kind"), [
+    ("QUOTA_READ", "a whole number"), ("HOME_PAGE", "true or false"), ("TRACES_SAMPLED", "a number"),
+])  # fmt: skip
 def test_a_value_of_another_type_is_refused_with_the_type(
     monkeypatch: pytest.MonkeyPatch, variable: str, kind: str
 ) -> None:
@@ -123,15 +118,12 @@ def test_a_value_of_another_type_is_refused_with_the_type(
     assert str(caught.value) == f"MEETCORE_{variable} must be {kind}"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('[meetcore]\nbase_urll = "http://h"\n', "'base_urll' is not a setting; did you mean base_url?"),
-        ('base_url = "http://h"\n', "base_url stands outside the table [meetcore]"),
-        ('[metcore]\nbase_url = "http://h"\n', "no table [meetcore]"),
-        ("[[meetcore", "cannot be read as TOML"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ('[meetcore]\nbase_urll = "http://h"\n', "'base_urll' is not a setting; did you mean base_url?"),
+    ('base_url = "http://h"\n', "base_url stands outside the table [meetcore]"),
+    ('[metcore]\nbase_url = "http://h"\n', "no table [meetcore]"),
+    ("[[meetcore", "cannot be read as TOML"),
+])  # fmt: skip
 def test_a_name_that_would_be_ignored_in_the_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
@@ -154,13 +146,10 @@ def test_other_tables_of_the_file_are_not_read(tmp_path: Path, monkeypatch: pyte
     assert load_settings().base_url == "http://127.0.0.1:8000"
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "mail.example", "http://mail.example", "smtp://", "smtp://mail.example:0", "smtp://mail.example:99999",
-        "smtp://user@mail.example", "smtp://mail.example/path", "smtps://mail.example?tls=no",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("url", [
+    "mail.example", "http://mail.example", "smtp://", "smtp://mail.example:0", "smtp://mail.example:99999",
+    "smtp://user@mail.example", "smtp://mail.example/path", "smtps://mail.example?tls=no",
+])  # fmt: skip
 def test_an_impossible_mail_server_is_refused_without_its_password(
     monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
@@ -187,18 +176,13 @@ def test_who_mails_are_from_is_one_address(monkeypatch: pytest.MonkeyPatch, send
         load_settings()
 
 
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("TRACES_URL", "127.0.0.1:4318/v1/traces"), ("TRACES_URL", "http://127.0.0.1:4318"),
-        ("TRACES_URL", "http://127.0.0.1:4318/"),
-        ("TRACES_URL", "http://user:hunter2@127.0.0.1:4318/v1/traces"),
-        ("TRACES_URL", "grpc://127.0.0.1:4317/x"), ("TRACES_SAMPLED", "-0.1"), ("TRACES_SAMPLED", "1.1"),
-        ("TRACES_SAMPLED", "nan"), ("TRACES_HEADERS", "hunter2"), ("TRACES_HEADERS", "=hunter2"),
-        ("TRACES_HEADERS", "a b=hunter2"), ("TRACES_HEADERS", "x-key=hunter2\r\ny"),
-        ("TRACES_HEADERS", "x-key="),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("variable", "value"), [
+    ("TRACES_URL", "127.0.0.1:4318/v1/traces"), ("TRACES_URL", "http://127.0.0.1:4318"),
+    ("TRACES_URL", "http://127.0.0.1:4318/"), ("TRACES_URL", "http://user:hunter2@127.0.0.1:4318/v1/traces"),
+    ("TRACES_URL", "grpc://127.0.0.1:4317/x"), ("TRACES_SAMPLED", "-0.1"), ("TRACES_SAMPLED", "1.1"),
+    ("TRACES_SAMPLED", "nan"), ("TRACES_HEADERS", "hunter2"), ("TRACES_HEADERS", "=hunter2"),
+    ("TRACES_HEADERS", "a b=hunter2"), ("TRACES_HEADERS", "x-key=hunter2\r\ny"), ("TRACES_HEADERS", "x-key="),
+])  # fmt: skip
 def test_an_impossible_setting_of_traces_is_refused_without_its_value(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
@@ -251,19 +235,16 @@ tax_percent = 11.5
     assert read_packages("") == PackageCatalogue()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[seller]\ntax_percent = 101", "tax_percent must be a number from 0 to 100"),
-        ("[seller]\ntax_percent = 1.005", "at most two decimals"),
-        ("[seller]\ntax_percent = true", "tax_percent must be a number"),
-        ('[seller]\ncity = "x"', "[seller] has 'city'"),
-        ('[[package]]\nid = "a"', "[[package]] 1 lacks credits, price, currency"),
-        ('[[package]]\nid = "a"\ncredits = 1\nprice = 1\ncurrency = "Rp"', "[[package]] 1: currency must be"),
-        ("[free_amount]\ncredits_from = 1", "[free_amount] lacks credits_to, price_per_credit, currency"),
-        ("package = 3", "write each tier as a table [[tier]]"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("[seller]\ntax_percent = 101", "tax_percent must be a number from 0 to 100"),
+    ("[seller]\ntax_percent = 1.005", "at most two decimals"),
+    ("[seller]\ntax_percent = true", "tax_percent must be a number"),
+    ('[seller]\ncity = "x"', "[seller] has 'city'"),
+    ('[[package]]\nid = "a"', "[[package]] 1 lacks credits, price, currency"),
+    ('[[package]]\nid = "a"\ncredits = 1\nprice = 1\ncurrency = "Rp"', "[[package]] 1: currency must be"),
+    ("[free_amount]\ncredits_from = 1", "[free_amount] lacks credits_to, price_per_credit, currency"),
+    ("package = 3", "write each tier as a table [[tier]]"),
+])  # fmt: skip
 def test_a_file_of_prices_with_a_fault_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         read_packages(tiers_file(tmp_path, text))

@@ -167,30 +167,27 @@ def test_the_time_may_be_five_minutes_off_and_no_more(sign: int) -> None:
         read(request.body, request.headers, NOW + timedelta(seconds=sign * (TOLERANCE_S + 1)))
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"[]",
-        b"{",
-        b"null",
-        b"\xff\xfe",
-        b'{"event": 7}',
-        b'{"event": "meeting.ended"}',
-        {"event": "meeting.ended", "event_ts": 1795490561904, "payload": {"object": {"id": None}}},
-        about_meeting("meeting.ended", ""),
-        about_meeting("meeting.ended", "857\u00004606"),
-        about_meeting("meeting.ended", "9" * 65),
-        about_meeting("meeting.ended", ID, at_ms=10**18),
-        about_meeting("meeting.ended", ID, at_ms=10**30),
-        about_recording("recording.completed", -1, []),
-        {"event": "endpoint.url_validation", "payload": {}},
-        {"event": "endpoint.url_validation", "payload": {"plainToken": ""}},
-        {"event": "endpoint.url_validation", "payload": {"plainToken": "a" * 257}},
-        b"[" * 100_000,
-        b'{"x":' * 100_000,
-    ],
-)
+@pytest.mark.parametrize("body", [
+    b"",
+    b"[]",
+    b"{",
+    b"null",
+    b"\xff\xfe",
+    b'{"event": 7}',
+    b'{"event": "meeting.ended"}',
+    {"event": "meeting.ended", "event_ts": 1795490561904, "payload": {"object": {"id": None}}},
+    about_meeting("meeting.ended", ""),
+    about_meeting("meeting.ended", "857\u00004606"),
+    about_meeting("meeting.ended", "9" * 65),
+    about_meeting("meeting.ended", ID, at_ms=10**18),
+    about_meeting("meeting.ended", ID, at_ms=10**30),
+    about_recording("recording.completed", -1, []),
+    {"event": "endpoint.url_validation", "payload": {}},
+    {"event": "endpoint.url_validation", "payload": {"plainToken": ""}},
+    {"event": "endpoint.url_validation", "payload": {"plainToken": "a" * 257}},
+    b"[" * 100_000,
+    b'{"x":' * 100_000,
+])  # fmt: skip
 def test_a_signed_body_without_an_event_is_malformed(body: object) -> None:
     with pytest.raises(WebhookMalformed):
         read_now(signed(body))
@@ -226,27 +223,21 @@ def test_instants_are_utc() -> None:
     assert file.starts_at.tzinfo is UTC
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"status": "processing"}, {"recording_end": ""}, {"recording_start": ""}, {"id": ""},
-        {"download_url": ""}, {"recording_end": None}, {"recording_start": None}, {"file_size": None},
-        {"recording_end": None, "file_size": None, "status": None}, {"id": None}, {"download_url": None},
-        {"file_type": "CC", "id": None},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("change", [
+    {"status": "processing"}, {"recording_end": ""}, {"recording_start": ""}, {"id": ""},
+    {"download_url": ""}, {"recording_end": None}, {"recording_start": None}, {"file_size": None},
+    {"recording_end": None, "file_size": None, "status": None}, {"id": None}, {"download_url": None},
+    {"file_type": "CC", "id": None},
+])  # fmt: skip
 def test_a_file_that_is_not_whole_is_left_out_and_the_event_kept(change: dict[str, Any]) -> None:
     assert files_of(WHOLE | change, WHOLE) == files_of(WHOLE)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"file_type": "CHAT"}, {"file_type": "SUMMARY"}, {"file_type": None},
-        {"file_size": None, "file_type": "CSV"}, {"recording_type": "sign_interpretation"},
-        {"file_type": "M4A", "recording_type": "audio_interpretation"},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("change", [
+    {"file_type": "CHAT"}, {"file_type": "SUMMARY"}, {"file_type": None},
+    {"file_size": None, "file_type": "CSV"}, {"recording_type": "sign_interpretation"},
+    {"file_type": "M4A", "recording_type": "audio_interpretation"},
+])  # fmt: skip
 def test_what_is_not_offered_is_kept_for_its_removal(change: dict[str, Any]) -> None:
     (other,) = files_of(WHOLE | change)
     assert (other.kind, other.provider_file_id) == (FileKind.OTHER, "c1")

@@ -165,15 +165,12 @@ def test_a_body_is_sent_under_the_key_that_names_the_intent(tmp_path: Path) -> N
     assert (request.key, request.json) == ("order-1", {"title": "Rapat"})
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["PUT", "/me"], "GET, POST, PATCH, DELETE"),
-        (["POST", "/meetings", "--data", "{"], "--data is not JSON"),
-        (["POST", "/meetings", "--data", "[]"], "JSON object"),
-        (["POST", "/meetings", "--data", "@/nowhere"], "/nowhere"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "text"), [
+    (["PUT", "/me"], "GET, POST, PATCH, DELETE"),
+    (["POST", "/meetings", "--data", "{"], "--data is not JSON"),
+    (["POST", "/meetings", "--data", "[]"], "JSON object"),
+    (["POST", "/meetings", "--data", "@/nowhere"], "/nowhere"),
+])  # fmt: skip
 def test_a_call_that_cannot_be_made_is_refused(arguments: list[str], text: str) -> None:
     done = run("api", *arguments, url="https://m.example")
     assert done.returncode == 2

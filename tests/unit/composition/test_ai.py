@@ -52,9 +52,7 @@ async def test_without_an_endpoint_local_adapters_are_used_and_missing_ones_are_
     assert [(line["event"], line["log_level"]) for line in logged] == [("no_transcriber", "warning")]
 
 
-async def test_the_sandbox_needs_no_transcriber_and_logs_no_warning(
-    set_recognizer: Callable[[bool], None],
-):
+async def test_the_sandbox_needs_no_transcriber_and_logs_no_warning(set_recognizer: Callable[[bool], None]):
     set_recognizer(False)
     with structlog.testing.capture_logs() as logged:
         async with opened(settings(provider="sandbox")) as (transcriber, _):

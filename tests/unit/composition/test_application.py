@@ -19,10 +19,7 @@ async def test_an_application_without_a_workers_ports_repeats_nothing() -> None:
     assert application.notes is None
     tasks = application.periodic_tasks
     assert (tasks[Part.WEBHOOKS], tasks[Part.NOTES]) == ((), ())
-    assert [(task.name, task.every_s) for task in tasks[Part.API]] == [
-        ("key uses", 60.0),
-        ("requests", 1.0),
-    ]
+    assert [(task.name, task.every_s) for task in tasks[Part.API]] == [("key uses", 60.0), ("requests", 1.0)]
 
 
 async def test_each_part_has_its_tasks_with_the_periods_of_the_policy() -> None:

@@ -56,13 +56,10 @@ def test_stripe_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     gateways.find_gateway(Settings(gateway="xendit", **SECRETS))
 
 
-@pytest.mark.parametrize(
-    ("name", "currency", "is_taken"),
-    [
-        ("midtrans", "IDR", True), ("midtrans", "SGD", False), ("xendit", "SGD", True),
-        ("xendit", "USD", False), ("stripe", "USD", True), ("sandbox", "XYZ", True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "currency", "is_taken"), [
+    ("midtrans", "IDR", True), ("midtrans", "SGD", False), ("xendit", "SGD", True), ("xendit", "USD", False),
+    ("stripe", "USD", True), ("sandbox", "XYZ", True),
+])  # fmt: skip
 def test_a_currency_that_the_gateway_does_not_take_is_not_sold(
     tmp_path: Path, name: str, currency: str, is_taken: bool
 ) -> None:

@@ -308,14 +308,11 @@ async def test_a_mail_that_is_not_sent_is_one_line_and_a_warning_at_its_end() ->
         assert "SEALED" not in str(line)
 
 
-@pytest.mark.parametrize(
-    ("done", "level"),
-    [
-        (Maintained(made=("a",), ahead=4), "info"),
-        (Maintained(ahead=4, is_busy=True), "info"),
-        (Maintained(ahead=1, is_busy=True), "warning"),
-    ],
-)
+@pytest.mark.parametrize(("done", "level"), [
+    (Maintained(made=("a",), ahead=4), "info"),
+    (Maintained(ahead=4, is_busy=True), "info"),
+    (Maintained(ahead=1, is_busy=True), "warning"),
+])  # fmt: skip
 def test_a_round_of_partitions_is_one_line_and_a_warning_where_somebody_has_to_look(
     done: Maintained, level: str
 ) -> None:

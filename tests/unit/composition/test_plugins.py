@@ -68,31 +68,24 @@ def others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "others", module)
 
 
-@pytest.mark.parametrize(
-    ("given", "setting", "name"),
-    [
-        ({}, "transcriber", "local"), ({}, "writer", "rules"), ({}, "rate_counters", "postgres"),
-        ({}, "sender", "http"), ({}, "mailer", None), ({}, "gateway", None), ({}, "provider", "sandbox"),
-        (AI, "transcriber", "openai"), (AI, "writer", "openai"),
-        (AI | {"ai_write_model": ""}, "writer", "rules"), (AI | {"writer": "rules"}, "writer", "rules"),
-        ({"rate_store_url": REDIS}, "rate_counters", "redis"),
-        ({"rate_store_url": REDIS, "rate_counters": "postgres"}, "rate_counters", "postgres"),
-        ({"smtp_url": SecretStr("smtp://h")}, "mailer", "smtp"),
-        ({"mailer": "others:open_mailer"}, "mailer", "others:open_mailer"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("given", "setting", "name"), [
+    ({}, "transcriber", "local"), ({}, "writer", "rules"), ({}, "rate_counters", "postgres"),
+    ({}, "sender", "http"), ({}, "mailer", None), ({}, "gateway", None), ({}, "provider", "sandbox"),
+    (AI, "transcriber", "openai"), (AI, "writer", "openai"), (AI | {"ai_write_model": ""}, "writer", "rules"),
+    (AI | {"writer": "rules"}, "writer", "rules"), ({"rate_store_url": REDIS}, "rate_counters", "redis"),
+    ({"rate_store_url": REDIS, "rate_counters": "postgres"}, "rate_counters", "postgres"),
+    ({"smtp_url": SecretStr("smtp://h")}, "mailer", "smtp"),
+    ({"mailer": "others:open_mailer"}, "mailer", "others:open_mailer"),
+])  # fmt: skip
 def test_the_adapter_of_a_group(given: dict[str, Any], setting: str, name: str | None) -> None:
     found = {group.setting: each for group, each in names_of(Settings(**given)).items()}
     assert found.get(setting) == name
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"transcriber": "openai"}, "MEETCORE_TRANSCRIBER is openai, which needs MEETCORE_AI_BASE_URL"),
-        (AI | {"writer": "openai", "ai_write_model": ""}, "MEETCORE_WRITER is openai, which needs"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), [
+    ({"transcriber": "openai"}, "MEETCORE_TRANSCRIBER is openai, which needs MEETCORE_AI_BASE_URL"),
+    (AI | {"writer": "openai", "ai_write_model": ""}, "MEETCORE_WRITER is openai, which needs"),
+])  # fmt: skip
 async def test_an_endpoint_that_is_named_is_needed(given: dict[str, Any], message: str) -> None:
     async with AsyncExitStack() as stack:
         with pytest.raises(SettingsRefused, match=message):
@@ -133,20 +126,17 @@ def test_the_doctor_runs_the_check_of_a_writer_of_others() -> None:
     assert mail.message == "others:open_mailer, which has no check"
 
 
-@pytest.mark.parametrize(
-    ("given", "part", "message"),
-    [
-        ({"provider": "zoom"}, None, "MEETCORE_PROVIDER is zoom, which needs MEETCORE_ZOOM_ACCOUNT_ID"),
-        ({"gateway": "stripe"}, None, "MEETCORE_GATEWAY is stripe, which needs MEETCORE_GATEWAY_SECRET"),
-        ({"gateway": "others:open_mailer"}, None, "and it cannot be opened: AttributeError"),
-        ({"rate_counters": "redis"}, Part.API, "MEETCORE_RATE_COUNTERS is redis, which needs"),
-        ({"oidc_issuer": "https://a.example"}, Part.API, "an OpenID provider needs MEETCORE_OIDC_CLIENT_ID"),
-        ({"mailer": "smtp"}, Part.WEBHOOKS, "MEETCORE_MAILER is smtp, which needs MEETCORE_SMTP_URL too"),
-        ({"sender": "others:WORN"}, Part.WEBHOOKS, "MEETCORE_SENDER is others:WORN, and it cannot be opened"),
-        ({"writer": "openai"}, Part.NOTES, "MEETCORE_WRITER is openai, which needs MEETCORE_AI_BASE_URL"),
-        ({"writer": "others:WORN"}, Part.NOTES, "MEETCORE_WRITER is others:WORN, and it cannot be opened"),
-    ],
-)
+@pytest.mark.parametrize(("given", "part", "message"), [
+    ({"provider": "zoom"}, None, "MEETCORE_PROVIDER is zoom, which needs MEETCORE_ZOOM_ACCOUNT_ID"),
+    ({"gateway": "stripe"}, None, "MEETCORE_GATEWAY is stripe, which needs MEETCORE_GATEWAY_SECRET"),
+    ({"gateway": "others:open_mailer"}, None, "and it cannot be opened: AttributeError"),
+    ({"rate_counters": "redis"}, Part.API, "MEETCORE_RATE_COUNTERS is redis, which needs"),
+    ({"oidc_issuer": "https://a.example"}, Part.API, "an OpenID provider needs MEETCORE_OIDC_CLIENT_ID"),
+    ({"mailer": "smtp"}, Part.WEBHOOKS, "MEETCORE_MAILER is smtp, which needs MEETCORE_SMTP_URL too"),
+    ({"sender": "others:WORN"}, Part.WEBHOOKS, "MEETCORE_SENDER is others:WORN, and it cannot be opened"),
+    ({"writer": "openai"}, Part.NOTES, "MEETCORE_WRITER is openai, which needs MEETCORE_AI_BASE_URL"),
+    ({"writer": "others:WORN"}, Part.NOTES, "MEETCORE_WRITER is others:WORN, and it cannot be opened"),
+])  # fmt: skip
 def test_a_start_tries_the_adapters_of_its_parts(
     given: dict[str, Any], part: Part | None, message: str
 ) -> None:

@@ -39,15 +39,12 @@ def refused_sign_ins(harness: ApplicationHarness) -> RefusedSignIns:
 
 
 @pytest.mark.parametrize("is_operators", [False, True])
-@pytest.mark.parametrize(
-    ("outcome", "state", "reason"),
-    [
-        (IdentityRefused("nonce"), "", "nonce"),
-        (IdentityUnavailable("timeout"), "", "timeout"),
-        (Identity("https://id", "1", "nobody@example.com", "A"), "", "no access"),
-        (Identity("https://id", "1", "nobody@example.com", "A"), "another", "state"),
-    ],
-)
+@pytest.mark.parametrize(("outcome", "state", "reason"), [
+    (IdentityRefused("nonce"), "", "nonce"),
+    (IdentityUnavailable("timeout"), "", "timeout"),
+    (Identity("https://id", "1", "nobody@example.com", "A"), "", "no access"),
+    (Identity("https://id", "1", "nobody@example.com", "A"), "another", "state"),
+])  # fmt: skip
 async def test_a_refusal_is_one_line_with_its_reason(
     outcome: Identity | Exception, state: str, reason: str, is_operators: bool
 ) -> None:

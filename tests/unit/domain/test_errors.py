@@ -171,27 +171,24 @@ def test_details_are_a_copy_of_the_argument() -> None:
     assert refused.details == {"id": 1}
 
 
-@pytest.mark.parametrize(
-    ("make", "details"),
-    [
-        (lambda: NotFound("No meeting with this id."), {}),
-        (lambda: InvalidRequest({"title": ["too long"], "date": ["missing", "odd"]}),
-         {"fields": {"title": ["too long"], "date": ["missing", "odd"]}}),
-        (lambda: InsufficientScope(("meetings:read", "meetings:write")),
-         {"required": ["meetings:read", "meetings:write"]}),
-        (lambda: Conflict("Registered already.", 7), {"id": "7"}),
-        (lambda: InsufficientCredits(10, -3), {"required": 10, "available": -3}),
-        (lambda: CreditCapExceeded(100, 95, 10, MIDNIGHT),
-         {"cap": 100, "spent": 95, "required": 10, "resets_at": "2026-12-01T17:00:00Z"}),
-        (lambda: RateLimited(20, 60, 13), {"limit": 20, "window_seconds": 60}),
-        (lambda: TooManyDownloads("of this link", 4, 10), {"limit": 4, "window_seconds": 1}),
-        (lambda: ServiceUnavailable("Being mended.", 60, {"why": "busy"}), {"why": "busy"}),
-        (lambda: NoHostFree(60), {}),
-        (lambda: CreationsUsedUp(MIDNIGHT, MIDNIGHT + timedelta(microseconds=1), is_share=False),
-         {"next_available_at": "2026-12-01T17:00:01Z"}),
-        (lambda: NoHostFree(60, MIDNIGHT), {"next_available_at": "2026-12-01T17:00:00Z"}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("make", "details"), [
+    (lambda: NotFound("No meeting with this id."), {}),
+    (lambda: InvalidRequest({"title": ["too long"], "date": ["missing", "odd"]}),
+     {"fields": {"title": ["too long"], "date": ["missing", "odd"]}}),
+    (lambda: InsufficientScope(("meetings:read", "meetings:write")),
+     {"required": ["meetings:read", "meetings:write"]}),
+    (lambda: Conflict("Registered already.", 7), {"id": "7"}),
+    (lambda: InsufficientCredits(10, -3), {"required": 10, "available": -3}),
+    (lambda: CreditCapExceeded(100, 95, 10, MIDNIGHT),
+     {"cap": 100, "spent": 95, "required": 10, "resets_at": "2026-12-01T17:00:00Z"}),
+    (lambda: RateLimited(20, 60, 13), {"limit": 20, "window_seconds": 60}),
+    (lambda: TooManyDownloads("of this link", 4, 10), {"limit": 4, "window_seconds": 1}),
+    (lambda: ServiceUnavailable("Being mended.", 60, {"why": "busy"}), {"why": "busy"}),
+    (lambda: NoHostFree(60), {}),
+    (lambda: CreationsUsedUp(MIDNIGHT, MIDNIGHT + timedelta(microseconds=1), is_share=False),
+     {"next_available_at": "2026-12-01T17:00:01Z"}),
+    (lambda: NoHostFree(60, MIDNIGHT), {"next_available_at": "2026-12-01T17:00:00Z"}),
+])  # fmt: skip
 def test_details_hold_the_fields_of_the_contract(
     make: Callable[[], DomainError], details: dict[str, Any]
 ) -> None:
@@ -207,14 +204,11 @@ def test_temporary_errors_state_when_to_retry() -> None:
     assert CreationsUsedUp(MIDNIGHT, MIDNIGHT, is_share=False).retry_after_s == 1
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        CreationsUsedUp(MIDNIGHT - timedelta(hours=1), MIDNIGHT, is_share=False),
-        OSError(2, "No such file"),
-        KeyError("x"),
-    ],
-)
+@pytest.mark.parametrize("error", [
+    CreationsUsedUp(MIDNIGHT - timedelta(hours=1), MIDNIGHT, is_share=False),
+    OSError(2, "No such file"),
+    KeyError("x"),
+])  # fmt: skip
 def test_a_copy_of_an_error_is_one_of_its_own(error: Exception) -> None:
     one, other = own_copy(error), own_copy(error)
     assert len({id(each) for each in (error, one, other)}) == 3

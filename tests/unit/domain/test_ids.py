@@ -132,9 +132,8 @@ def test_an_id_gives_its_millisecond_back(at: int, us: int, random: bytes) -> No
     assert instant_of(uuid7(instant(at, us), random)) == instant(at)
 
 
-@pytest.mark.parametrize(
-    "id",
-    [UUID(int=0), UUID(int=4 << 76 | 0b10 << 62), UUID(int=uuid7(EPOCH, bytes(RANDOM_BYTES)).int | 1 << 127)],
-)
+@pytest.mark.parametrize("id", [
+    UUID(int=0), UUID(int=4 << 76 | 0b10 << 62), UUID(int=uuid7(EPOCH, bytes(RANDOM_BYTES)).int | 1 << 127),
+])  # fmt: skip
 def test_other_ids_have_no_instant(id: UUID) -> None:
     assert instant_of(id) is None

@@ -216,14 +216,11 @@ def test_a_webhook_has_exactly_the_fields_of_the_spec_and_its_secret_only_where_
 
 
 @pytest.mark.spec("2.3/fields")
-@pytest.mark.parametrize(
-    ("state", "disabled_at", "is_active", "expected"),
-    [
-        (EndpointState.ACTIVE, None, True, None),
-        (EndpointState.PAUSED, None, False, None),
-        (EndpointState.DISABLED, START + timedelta(microseconds=9), False, "2026-12-01T02:00:00Z"),
-    ],
-)
+@pytest.mark.parametrize(("state", "disabled_at", "is_active", "expected"), [
+    (EndpointState.ACTIVE, None, True, None),
+    (EndpointState.PAUSED, None, False, None),
+    (EndpointState.DISABLED, START + timedelta(microseconds=9), False, "2026-12-01T02:00:00Z"),
+])  # fmt: skip
 def test_a_webhook_as_the_contract_writes_it(
     state: EndpointState, disabled_at: datetime | None, is_active: bool, expected: str | None
 ) -> None:

@@ -17,19 +17,13 @@ ANY_TEXT = st.text(st.characters(categories=("L", "C", "Z")), max_size=9)
 
 
 @pytest.mark.parametrize(("limits", "text", "problems"), [
-    (TITLE, "", ["must be 1 to 200 characters long"]),
-    (TITLE, "\U0001f600" * 200, []),
+    (TITLE, "", ["must be 1 to 200 characters long"]), (TITLE, "\U0001f600" * 200, []),
     (TITLE, "x" * 201, ["must be 1 to 200 characters long"]),
-    (TITLE, "\0" * 201, ["must be 1 to 200 characters long", CONTROLS]),
-    (TITLE, "a\tb", [CONTROLS]),
+    (TITLE, "\0" * 201, ["must be 1 to 200 characters long", CONTROLS]), (TITLE, "a\tb", [CONTROLS]),
     (TITLE, " ", [UNSEEN]), (TITLE, "\u00a0\u3000", [UNSEEN]), (TITLE, "\u200b", [UNSEEN]),
     (TITLE, "\u202e", [UNSEEN]), (TITLE, "\u3164\u2800", [UNSEEN]), (TITLE, "\u0301", [UNSEEN]),
-    (TITLE, "\t", [UNSEEN, CONTROLS]),
-    (TITLE, "\u202ea\u200b", []),
-    (LINES, " ", []),
-    (LINES, "", []),
-    (LINES, "a\tb\r\nc", []),
-    (LINES, "a\x0bb", [CONTROLS]),
+    (TITLE, "\t", [UNSEEN, CONTROLS]), (TITLE, "\u202ea\u200b", []), (LINES, " ", []), (LINES, "", []),
+    (LINES, "a\tb\r\nc", []), (LINES, "a\x0bb", [CONTROLS]),
     (LINES, "x" * 201, ["must be at most 200 characters long"]),
 ])  # fmt: skip
 def test_every_problem_of_a_text_is_named(limits: TextLimits, text: str, problems: list[str]) -> None:
@@ -49,17 +43,14 @@ def test_a_text_is_accepted_by_its_length_and_its_characters(
     assert (TextLimits(most, least, has_lines).problems(text) == []) is is_accepted
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Rapat Q3", ("rapat", "q3")),
-        ("  budi@example.com/notulen_7 ", ("budi", "example", "com", "notulen", "7")),
-        ("Straße ÉTUDE", ("straße", "étude")),
-        ("%_'\\&|!:*()<->", ()),
-        ("", ()),
-        ("a " * 50, ("a",) * MAX_SEARCH_WORDS),
-        ("x" * 500, ("x" * MAX_SEARCH,)),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("Rapat Q3", ("rapat", "q3")),
+    ("  budi@example.com/notulen_7 ", ("budi", "example", "com", "notulen", "7")),
+    ("Straße ÉTUDE", ("straße", "étude")),
+    ("%_'\\&|!:*()<->", ()),
+    ("", ()),
+    ("a " * 50, ("a",) * MAX_SEARCH_WORDS),
+    ("x" * 500, ("x" * MAX_SEARCH,)),
+])  # fmt: skip
 def test_words_are_letters_and_digits_in_lower_case(text: str, words: tuple[str, ...]) -> None:
     assert search_words(text) == words

@@ -29,12 +29,7 @@ from meetcore.composition.use_cases import Notes
 from meetcore.domain.ids import RANDOM_BYTES
 from meetcore.domain.mails.mails import Mail
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
-from meetcore.domain.meetings.meetings import (
-    Meeting,
-    MeetingOptions,
-    MeetingRequest,
-    Provisioned,
-)
+from meetcore.domain.meetings.meetings import Meeting, MeetingOptions, MeetingRequest, Provisioned
 from meetcore.domain.meetings.views import ProviderOrder
 from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.money.holds import CapUsage

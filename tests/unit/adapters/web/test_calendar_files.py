@@ -9,13 +9,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.adapters.web.calendar_files import (
-    MAX_LINE_BYTES,
-    CalendarEvent,
-    calendar_file,
-    escape,
-    fold,
-)
+from meetcore.adapters.web.calendar_files import MAX_LINE_BYTES, CalendarEvent, calendar_file, escape, fold
 
 AT = datetime(2026, 12, 1, 2, tzinfo=UTC)
 EVENT = CalendarEvent(

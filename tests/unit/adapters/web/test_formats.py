@@ -39,22 +39,19 @@ EN, ID = Language.ENGLISH, Language.INDONESIAN
 AT = datetime(2026, 11, 30, 17, 5, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("chosen", "accepted", "language"),
-    [
-        (None, "", EN),
-        (None, "id", ID),
-        (None, "id-ID,id;q=0.9,en-US;q=0.8", ID),
-        (None, "en-US,en;q=0.9,id;q=0.8", EN),
-        (None, "en;q=0.1, id;q=0.5", ID),
-        (None, "de, in;q=0.7", ID),
-        (None, "id;q=0", EN),
-        (None, "id;q=x", EN),
-        ("en", "id", EN),
-        ("id", "en", ID),
-        ("xx", "id", ID),
-    ],
-)
+@pytest.mark.parametrize(("chosen", "accepted", "language"), [
+    (None, "", EN),
+    (None, "id", ID),
+    (None, "id-ID,id;q=0.9,en-US;q=0.8", ID),
+    (None, "en-US,en;q=0.9,id;q=0.8", EN),
+    (None, "en;q=0.1, id;q=0.5", ID),
+    (None, "de, in;q=0.7", ID),
+    (None, "id;q=0", EN),
+    (None, "id;q=x", EN),
+    ("en", "id", EN),
+    ("id", "en", ID),
+    ("xx", "id", ID),
+])  # fmt: skip
 def test_the_language_is_chosen(chosen: str | None, accepted: str, language: Language) -> None:
     assert choose_language(chosen, accepted) is language
 
@@ -78,14 +75,11 @@ def test_numbers_and_dates_are_written_by_language() -> None:
     assert [format_offset(at) for at in (0, 61.9, 3600)] == ["0:00", "1:01", "1:00:00"]
 
 
-@pytest.mark.parametrize(
-    ("amount", "currency", "english", "indonesian"),
-    [
-        (555_000, "IDR", "IDR\N{NO-BREAK SPACE}555,000", "Rp555.000"),
-        (-123_456, "USD", "\N{MINUS SIGN}$1,234.56", "\N{MINUS SIGN}US$1.234,56"),
-        (5, "JPY", "\N{YEN SIGN}5", "JP\N{YEN SIGN}5"),
-    ],
-)
+@pytest.mark.parametrize(("amount", "currency", "english", "indonesian"), [
+    (555_000, "IDR", "IDR\N{NO-BREAK SPACE}555,000", "Rp555.000"),
+    (-123_456, "USD", "\N{MINUS SIGN}$1,234.56", "\N{MINUS SIGN}US$1.234,56"),
+    (5, "JPY", "\N{YEN SIGN}5", "JP\N{YEN SIGN}5"),
+])  # fmt: skip
 def test_money_is_written_in_the_unit_of_its_currency(
     amount: int, currency: str, english: str, indonesian: str
 ) -> None:
@@ -116,22 +110,10 @@ def test_a_chart_of_nothing_is_drawn() -> None:
     assert 'class="part-' not in bar_chart([Bar((0,), "a")], "zero")
 
 
-@pytest.mark.parametrize(
-    ("highest", "step"),
-    [
-        (0, 1),
-        (1, 1),
-        (5, 1),
-        (6, 2),
-        (10, 2),
-        (11, 5),
-        (25, 5),
-        (26, 10),
-        (506, 200),
-        (1001, 500),
-        (90_000, 20_000),
-    ],
-)
+@pytest.mark.parametrize(("highest", "step"), [
+    (0, 1), (1, 1), (5, 1), (6, 2), (10, 2), (11, 5), (25, 5), (26, 10), (506, 200), (1001, 500),
+    (90_000, 20_000),
+])  # fmt: skip
 def test_an_axis_has_rounded_steps(highest: int, step: int) -> None:
     assert axis_step(highest) == step
 

@@ -43,12 +43,11 @@ def packed(value: object) -> str:
     return base64.urlsafe_b64encode(zlib.compress(json.dumps(value).encode())).decode()
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "a", "aaaa", "\u00e9", packed([]), packed({}), packed(None), packed(" " * 1_000_000),
-     packed({"owner": "", "page": "", "sent_to": "", "fields": []}),
-     packed({"owner": "", "page": "", "sent_to": "", "fields": {"a": 1}}),
-     packed({"owner": 1, "page": "", "sent_to": "", "fields": {}})],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "", "a", "aaaa", "\u00e9", packed([]), packed({}), packed(None), packed(" " * 1_000_000),
+    packed({"owner": "", "page": "", "sent_to": "", "fields": []}),
+    packed({"owner": "", "page": "", "sent_to": "", "fields": {"a": 1}}),
+    packed({"owner": 1, "page": "", "sent_to": "", "fields": {}}),
+])  # fmt: skip
 def test_any_other_text_is_no_form(text: str) -> None:
     assert decode(text) is None

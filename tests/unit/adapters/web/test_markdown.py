@@ -14,27 +14,24 @@ from meetcore.adapters.web.markup import render_markdown
 TAGS = re.compile(r"</?(?:h[3-6]|ul|ol|li|p|strong|em|code)>|<br>")
 
 
-@pytest.mark.parametrize(
-    ("text", "rendered"),
-    [
-        ("", ""),
-        ("one\ntwo\n\nthree", "<p>one<br>\ntwo</p>\n<p>three</p>"),
-        ("# Rapat\n## Anggaran ##", "<h3>Rapat</h3>\n<h4>Anggaran</h4>"),
-        ("###### deep", "<h6>deep</h6>"),
-        ("- one\n* two\n\u2022 three", "<ul><li>one</li><li>two</li><li>three</li></ul>"),
-        ("1. one\n2) two", "<ol><li>one</li><li>two</li></ol>"),
-        (
-            "**bold** and *soft* and `a*b*c`",
-            "<p><strong>bold</strong> and <em>soft</em> and <code>a*b*c</code></p>",
-        ),
-        ("2 * 3 * 4, a*b, ** **", "<p>2 * 3 * 4, a*b, <strong> </strong></p>"),
-        ("#hashtag -dash", "<p>#hashtag -dash</p>"),
-        ("<script>alert(1)</script>", "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>"),
-        ("**<b>** [x](javascript:y)", "<p><strong>&lt;b&gt;</strong> [x](javascript:y)</p>"),
-        ("# <img src=x>", "<h3>&lt;img src=x&gt;</h3>"),
-        ("{0} {} %s", "<p>{0} {} %s</p>"),
-    ],
-)
+@pytest.mark.parametrize(("text", "rendered"), [
+    ("", ""),
+    ("one\ntwo\n\nthree", "<p>one<br>\ntwo</p>\n<p>three</p>"),
+    ("# Rapat\n## Anggaran ##", "<h3>Rapat</h3>\n<h4>Anggaran</h4>"),
+    ("###### deep", "<h6>deep</h6>"),
+    ("- one\n* two\n\u2022 three", "<ul><li>one</li><li>two</li><li>three</li></ul>"),
+    ("1. one\n2) two", "<ol><li>one</li><li>two</li></ol>"),
+    (
+        "**bold** and *soft* and `a*b*c`",
+        "<p><strong>bold</strong> and <em>soft</em> and <code>a*b*c</code></p>",
+    ),
+    ("2 * 3 * 4, a*b, ** **", "<p>2 * 3 * 4, a*b, <strong> </strong></p>"),
+    ("#hashtag -dash", "<p>#hashtag -dash</p>"),
+    ("<script>alert(1)</script>", "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>"),
+    ("**<b>** [x](javascript:y)", "<p><strong>&lt;b&gt;</strong> [x](javascript:y)</p>"),
+    ("# <img src=x>", "<h3>&lt;img src=x&gt;</h3>"),
+    ("{0} {} %s", "<p>{0} {} %s</p>"),
+])  # fmt: skip
 def test_the_forms_that_are_known_are_rendered(text: str, rendered: str) -> None:
     assert render_markdown(text) == rendered
 

@@ -9,15 +9,7 @@ from uuid import UUID
 import pytest
 
 from meetcore.adapters.web.pages.notes import note_document
-from meetcore.domain.notes.notes import (
-    ActionItem,
-    Decision,
-    Language,
-    Note,
-    NoteDraft,
-    NoteStatus,
-    NoteStep,
-)
+from meetcore.domain.notes.notes import ActionItem, Decision, Language, Note, NoteDraft, NoteStatus, NoteStep
 from meetcore.domain.records.documents import Block, Heading, Paragraph, Points, Quotation
 from meetcore.domain.records.pages import NoteDetails
 
@@ -34,17 +26,14 @@ def blocks_of(summary: str, *topics: str, **parts: Any) -> list[Block]:
     return blocks
 
 
-@pytest.mark.parametrize(
-    ("summary", "expected"),
-    [
-        ("One line.\nAnother.", [Paragraph("One line.\nAnother.")]),
-        (
-            "In short:\n\n- first point \n  * second\n\N{BULLET} third\nThe end.",
-            [Paragraph("In short:"), Points(["first point", "second", "third"]), Paragraph("The end.")],
-        ),
-        ("-5 degrees\n--- \n-", [Paragraph("-5 degrees\n---\n-")]),
-    ],
-)
+@pytest.mark.parametrize(("summary", "expected"), [
+    ("One line.\nAnother.", [Paragraph("One line.\nAnother.")]),
+    (
+        "In short:\n\n- first point \n  * second\n\N{BULLET} third\nThe end.",
+        [Paragraph("In short:"), Points(["first point", "second", "third"]), Paragraph("The end.")],
+    ),
+    ("-5 degrees\n--- \n-", [Paragraph("-5 degrees\n---\n-")]),
+])  # fmt: skip
 def test_lines_with_a_mark_are_a_list(summary: str, expected: list[Block]) -> None:
     assert blocks_of(summary) == expected
 

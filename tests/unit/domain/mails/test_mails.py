@@ -174,29 +174,22 @@ def test_the_limits_and_the_retention():
     assert mails.Recipient("a@example.com").language is Language.INDONESIAN
 
 
-@pytest.mark.parametrize(
-    ("text", "sender"),
-    [
-        ("mail@meet.example", Sender("mail@meet.example")),
-        (" mail@meet.example ", Sender("mail@meet.example")),
-        ("<mail@meet.example>", Sender("mail@meet.example")),
-        ("Rapat Kita <mail@meet.example>", Sender("mail@meet.example", "Rapat Kita")),
-        ("Émile, PT. <mail@meet.example>", Sender("mail@meet.example", "Émile, PT.")),
-    ],
-)
+@pytest.mark.parametrize(("text", "sender"), [
+    ("mail@meet.example", Sender("mail@meet.example")),
+    (" mail@meet.example ", Sender("mail@meet.example")),
+    ("<mail@meet.example>", Sender("mail@meet.example")),
+    ("Rapat Kita <mail@meet.example>", Sender("mail@meet.example", "Rapat Kita")),
+    ("Émile, PT. <mail@meet.example>", Sender("mail@meet.example", "Émile, PT.")),
+])  # fmt: skip
 def test_a_sender_is_an_address_perhaps_with_a_name(text: str, sender: Sender):
     assert parse_sender(text) == sender
     assert sender.domain == "meet.example"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "mail", "A <mail>", "A <mail@meet.example", "A mail@meet.example>", '"A" <mail@meet.example>',
-        "A <mail@meet.example>\r\nBcc: b@example.com", "A\n<mail@meet.example>",
-        "<a@b.example> <c@d.example>",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "", "mail", "A <mail>", "A <mail@meet.example", "A mail@meet.example>", '"A" <mail@meet.example>',
+    "A <mail@meet.example>\r\nBcc: b@example.com", "A\n<mail@meet.example>", "<a@b.example> <c@d.example>",
+])  # fmt: skip
 def test_anything_else_is_refused(text: str):
     with pytest.raises(ValueError):
         parse_sender(text)

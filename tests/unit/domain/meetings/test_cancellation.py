@@ -48,15 +48,12 @@ def test_a_meeting_that_did_not_take_place_is_refunded_whole(
 
 
 @pytest.mark.spec("3/cancel-running")
-@pytest.mark.parametrize(
-    ("state", "at", "was_held"),
-    [
-        (IN_PROGRESS, NOW, False),
-        (IN_PROGRESS, START, False),
-        (OVER, START, False),
-        *((state, at, True) for state in ProviderMeetingState for at in (NOW, START)),
-    ],
-)
+@pytest.mark.parametrize(("state", "at", "was_held"), [
+    (IN_PROGRESS, NOW, False),
+    (IN_PROGRESS, START, False),
+    (OVER, START, False),
+    *((state, at, True) for state in ProviderMeetingState for at in (NOW, START)),
+])  # fmt: skip
 def test_a_meeting_that_took_place_ends_without_a_refund(
     state: ProviderMeetingState, at: datetime, was_held: bool
 ) -> None:

@@ -120,18 +120,15 @@ def test_provisioning_is_legal_once_and_otherwise_changes_nothing(
     assert meeting == before
 
 
-@pytest.mark.parametrize(
-    ("status", "before", "during", "after"),
-    [
-        (PROVISIONING, PROVISIONING, PROVISIONING, PROVISIONING),
-        (SCHEDULED, SCHEDULED, STARTED, ENDED),
-        (CANCELLING, SCHEDULED, STARTED, ENDED),
-        (STARTED, STARTED, STARTED, ENDED),
-        (ENDED, ENDED, ENDED, ENDED),
-        (CANCELLED, CANCELLED, CANCELLED, CANCELLED),
-        (ABANDONED, ABANDONED, ABANDONED, ABANDONED),
-    ],
-)
+@pytest.mark.parametrize(("status", "before", "during", "after"), [
+    (PROVISIONING, PROVISIONING, PROVISIONING, PROVISIONING),
+    (SCHEDULED, SCHEDULED, STARTED, ENDED),
+    (CANCELLING, SCHEDULED, STARTED, ENDED),
+    (STARTED, STARTED, STARTED, ENDED),
+    (ENDED, ENDED, ENDED, ENDED),
+    (CANCELLED, CANCELLED, CANCELLED, CANCELLED),
+    (ABANDONED, ABANDONED, ABANDONED, ABANDONED),
+])  # fmt: skip
 def test_the_clock_advances_the_shown_status(
     status: MeetingStatus, before: MeetingStatus, during: MeetingStatus, after: MeetingStatus
 ) -> None:
@@ -269,17 +266,14 @@ def test_a_host_key_has_the_requested_number_of_digits(digits: int, random: byte
 
 
 @pytest.mark.spec("2.1/fields")
-@pytest.mark.parametrize(
-    ("at", "is_shown"),
-    [
-        (START - timedelta(minutes=15) - TICK, False),
-        (START - timedelta(minutes=15), True),
-        (BEFORE, True),
-        (DURING, True),
-        (END - TICK, True),
-        (AFTER, False),
-    ],
-)
+@pytest.mark.parametrize(("at", "is_shown"), [
+    (START - timedelta(minutes=15) - TICK, False),
+    (START - timedelta(minutes=15), True),
+    (BEFORE, True),
+    (DURING, True),
+    (END - TICK, True),
+    (AFTER, False),
+])  # fmt: skip
 @pytest.mark.parametrize("status", MeetingStatus)
 def test_a_hosts_key_is_shown_near_a_meeting_that_is_not_over(
     status: MeetingStatus, at: datetime, is_shown: bool
@@ -305,10 +299,9 @@ NO_RECORDING = "^The provider jitsi records no meetings: send neither with_recor
 
 
 @pytest.mark.spec("4.1/1", "4.1/2")
-@pytest.mark.parametrize(
-    ("with_recording", "auto_notulen", "credits"),
-    [(False, False, 10), (True, False, 15), (False, True, 15), (True, True, 15)],
-)
+@pytest.mark.parametrize(("with_recording", "auto_notulen", "credits"), [
+    (False, False, 10), (True, False, 15), (False, True, 15), (True, True, 15),
+])  # fmt: skip
 def test_a_plan_holds_tier_price_and_range(with_recording: bool, auto_notulen: bool, credits: int) -> None:
     request = evolve(
         REQUEST, options=MeetingOptions(with_recording=with_recording, auto_notulen=auto_notulen)
@@ -323,18 +316,15 @@ def test_a_plan_holds_tier_price_and_range(with_recording: bool, auto_notulen: b
 
 
 @pytest.mark.spec("4.1/title", "4.1/description")
-@pytest.mark.parametrize(
-    ("changes", "fields"),
-    [
-        ({"title": ""}, {"title"}),
-        ({"title": "x" * 201}, {"title"}),
-        ({"title": "a\nb"}, {"title"}),
-        ({"description": "x" * 5001 + "\0"}, {"description"}),
-        ({"description": "a\0b"}, {"description"}),
-        ({"title": "\ud800", "description": "\x7f", "date": "", "start_time": ""},
-         {"title", "description", "date", "start_time"}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "fields"), [
+    ({"title": ""}, {"title"}),
+    ({"title": "x" * 201}, {"title"}),
+    ({"title": "a\nb"}, {"title"}),
+    ({"description": "x" * 5001 + "\0"}, {"description"}),
+    ({"description": "a\0b"}, {"description"}),
+    ({"title": "\ud800", "description": "\x7f", "date": "", "start_time": ""},
+     {"title", "description", "date", "start_time"}),
+])  # fmt: skip
 def test_texts_beyond_their_limits_are_refused_with_every_other_bad_field(
     changes: dict[str, Any], fields: set[str]
 ) -> None:
@@ -418,15 +408,12 @@ def test_impossible_requests_are_refused(
 
 
 @pytest.mark.spec("7/422")
-@pytest.mark.parametrize(
-    ("changes", "fields"),
-    [
-        ({"with_recording": True, "auto_notulen": True}, {"with_recording", "auto_notulen"}),
-        ({"auto_notulen": True, "mic_off": True}, {"auto_notulen", "mic_off"}),
-        ({"must_login": True, "email_notification": True}, {"must_login", "email_notification"}),
-        ({"password": "1234"}, {"password"}),
-    ],
-)
+@pytest.mark.parametrize(("changes", "fields"), [
+    ({"with_recording": True, "auto_notulen": True}, {"with_recording", "auto_notulen"}),
+    ({"auto_notulen": True, "mic_off": True}, {"auto_notulen", "mic_off"}),
+    ({"must_login": True, "email_notification": True}, {"must_login", "email_notification"}),
+    ({"password": "1234"}, {"password"}),
+])  # fmt: skip
 def test_the_fields_that_a_provider_cannot_serve_are_named(changes: dict[str, Any], fields: set[str]) -> None:
     with pytest.raises(Unprocessable) as caught:
         plan_meeting(changed(REQUEST, changes), CATALOGUE, UNABLE, NOW)

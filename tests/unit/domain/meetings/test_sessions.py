@@ -70,22 +70,19 @@ def test_the_sessions_beyond_the_limit_are_not_recorded() -> None:
     assert Session("7", at(0), at(9)) in changed
 
 
-@pytest.mark.parametrize(
-    ("known", "is_running", "was_held", "empty_since"),
-    [
-        ((), False, False, None),
-        (held((-30, None)), True, False, None),
-        (held((-30, -20)), False, False, None),
-        (held((-30, 0)), False, False, None),
-        (held((-30, 1)), False, True, 1),
-        (held((0, None)), True, True, None),
-        (held((None, 5)), False, True, 5),
-        (held((5, 10), (10, 30)), False, True, 30),
-        (held((5, 30), (10, 20)), False, True, 30),
-        (held((5, 10), (12, None)), True, True, None),
-        (held((-30, -20), (-10, None)), True, False, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("known", "is_running", "was_held", "empty_since"), [
+    ((), False, False, None),
+    (held((-30, None)), True, False, None),
+    (held((-30, -20)), False, False, None),
+    (held((-30, 0)), False, False, None),
+    (held((-30, 1)), False, True, 1),
+    (held((0, None)), True, True, None),
+    (held((None, 5)), False, True, 5),
+    (held((5, 10), (10, 30)), False, True, 30),
+    (held((5, 30), (10, 20)), False, True, 30),
+    (held((5, 10), (12, None)), True, True, None),
+    (held((-30, -20), (-10, None)), True, False, None),
+])  # fmt: skip
 def test_what_is_known_of_a_meeting(
     known: Sessions, is_running: bool, was_held: bool, empty_since: int | None
 ) -> None:

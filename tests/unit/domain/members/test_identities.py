@@ -40,16 +40,13 @@ def test_the_values_are_those_of_any_release() -> None:
     assert flow.code_challenge == "gfTgMEYKMq5q56-oN7y1FRz4SdG_wDRAiJ3-QQgpInw"
 
 
-@pytest.mark.parametrize(
-    ("authenticated_at", "expected"),
-    [
-        (None, AT - FRESH_FOR),
-        (AT, AT),
-        (AT - SECOND, AT - SECOND),
-        (AT + CLOCK_SKEW, AT),
-        (AT + CLOCK_SKEW + SECOND, AT - FRESH_FOR),
-    ],
-)
+@pytest.mark.parametrize(("authenticated_at", "expected"), [
+    (None, AT - FRESH_FOR),
+    (AT, AT),
+    (AT - SECOND, AT - SECOND),
+    (AT + CLOCK_SKEW, AT),
+    (AT + CLOCK_SKEW + SECOND, AT - FRESH_FOR),
+])  # fmt: skip
 def test_a_session_is_as_old_as_its_proof(authenticated_at: datetime | None, expected: datetime) -> None:
     assert (
         proved_at(Identity("https://id", "1", "dewi@example.com", "Dewi", authenticated_at), AT) == expected

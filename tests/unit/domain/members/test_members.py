@@ -62,11 +62,10 @@ def test_an_invitation_is_pending_until_it_is_accepted_revoked_or_over() -> None
     assert not is_pending(evolve(invitation, revoked_at=AT), AT)
 
 
-@pytest.mark.parametrize(
-    ("pending", "today", "had_credits", "left"),
-    [(0, 0, True, 50), (49, 99, True, 1), (50, 0, True, 0), (60, 0, True, 0), (0, 0, False, 5),
-     (4, 4, False, 1), (0, 5, False, 0), (48, 0, False, 2), (0, 9, False, 0)],
-)  # fmt: skip
+@pytest.mark.parametrize(("pending", "today", "had_credits", "left"), [
+    (0, 0, True, 50), (49, 99, True, 1), (50, 0, True, 0), (60, 0, True, 0), (0, 0, False, 5),
+    (4, 4, False, 1), (0, 5, False, 0), (48, 0, False, 2), (0, 9, False, 0),
+])  # fmt: skip
 def test_invitations_are_bounded(pending: int, today: int, had_credits: bool, left: int) -> None:
     counts = InvitationCounts(pending, today, had_credits)
     assert invitations_left(counts) == left

@@ -37,21 +37,18 @@ def test_a_token_that_was_made_is_read_again(random: bytes) -> None:
     assert operators.read_operator_token(f"bearer   {text} ", "mk") == token_digest(text)
 
 
-@pytest.mark.parametrize(
-    ("header", "problem"),
-    [
-        (None, NEEDED),
-        ("", NEEDED),
-        ("Bearer ", NEEDED),
-        ("Basic mk_operator_" + "A" * 43, NEEDED),
-        ("Bearer mk_live_" + "A" * 43, FOREIGN),
-        ("Bearer mk_operator_" + "A" * 42, REFUSED),
-        ("Bearer mk_operator_" + "A" * 44, REFUSED),
-        ("Bearer mk_operator_" + "A" * 42 + "!", REFUSED),
-        ("Bearer mk_operator_" + "A" * 43 + "X", REFUSED),
-        ("Bearer \tmk_operator_" + "A" * 43, FOREIGN),
-    ],
-)
+@pytest.mark.parametrize(("header", "problem"), [
+    (None, NEEDED),
+    ("", NEEDED),
+    ("Bearer ", NEEDED),
+    ("Basic mk_operator_" + "A" * 43, NEEDED),
+    ("Bearer mk_live_" + "A" * 43, FOREIGN),
+    ("Bearer mk_operator_" + "A" * 42, REFUSED),
+    ("Bearer mk_operator_" + "A" * 44, REFUSED),
+    ("Bearer mk_operator_" + "A" * 42 + "!", REFUSED),
+    ("Bearer mk_operator_" + "A" * 43 + "X", REFUSED),
+    ("Bearer \tmk_operator_" + "A" * 43, FOREIGN),
+])  # fmt: skip
 def test_what_is_no_token_is_refused(header: str | None, problem: str) -> None:
     with pytest.raises(InvalidApiKey) as refusal:
         operators.read_operator_token(header, "mk")

@@ -94,18 +94,15 @@ def test_too_many_attempts_are_refused_until_the_window_is_over() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("base_url", "rp_id"),
-    [
-        ("https://meet.example", "meet.example"),
-        ("https://meet.example:8443", "meet.example"),
-        ("http://localhost:8000", "localhost"),
-        ("http://meet.example", None),
-        ("http://127.0.0.1:8000", None),
-        ("https://192.0.2.1", None),
-        ("https://[2001:db8::1]", None),
-        ("https://", None),
-    ],
-)
+@pytest.mark.parametrize(("base_url", "rp_id"), [
+    ("https://meet.example", "meet.example"),
+    ("https://meet.example:8443", "meet.example"),
+    ("http://localhost:8000", "localhost"),
+    ("http://meet.example", None),
+    ("http://127.0.0.1:8000", None),
+    ("https://192.0.2.1", None),
+    ("https://[2001:db8::1]", None),
+    ("https://", None),
+])  # fmt: skip
 def test_passkeys_are_of_a_host_name(base_url: str, rp_id: str | None) -> None:
     assert passkeys.relying_party(base_url) == rp_id

@@ -117,14 +117,11 @@ def test_sign_ups_are_counted_by_address_and_apart_from_links() -> None:
     assert sign_in.sign_up_email_counter("192.0.2.1") != one
 
 
-@pytest.mark.parametrize(
-    ("from_address", "in_all", "limit"),
-    [
-        (sign_in.SIGN_UPS_PER_ADDRESS + 1, 1, sign_in.SIGN_UPS_PER_ADDRESS),
-        (1, sign_in.SIGN_UPS_IN_ALL + 1, sign_in.SIGN_UPS_IN_ALL),
-        (sign_in.SIGN_UPS_PER_ADDRESS, sign_in.SIGN_UPS_IN_ALL + 1, sign_in.SIGN_UPS_IN_ALL),
-    ],
-)
+@pytest.mark.parametrize(("from_address", "in_all", "limit"), [
+    (sign_in.SIGN_UPS_PER_ADDRESS + 1, 1, sign_in.SIGN_UPS_PER_ADDRESS),
+    (1, sign_in.SIGN_UPS_IN_ALL + 1, sign_in.SIGN_UPS_IN_ALL),
+    (sign_in.SIGN_UPS_PER_ADDRESS, sign_in.SIGN_UPS_IN_ALL + 1, sign_in.SIGN_UPS_IN_ALL),
+])  # fmt: skip
 def test_too_many_are_refused_until_the_window_is_over(from_address: int, in_all: int, limit: int) -> None:
     sign_in.check_sign_ups(sign_in.SIGN_UPS_PER_ADDRESS, sign_in.SIGN_UPS_IN_ALL, AT)
     with pytest.raises(RateLimited) as caught:
@@ -136,15 +133,12 @@ def test_too_many_are_refused_until_the_window_is_over(from_address: int, in_all
     assert sign_in.request_window(over - timedelta(seconds=1)) == sign_in.request_window(AT)
 
 
-@pytest.mark.parametrize(
-    ("purpose", "browser", "method"),
-    [
-        (sign_in.LinkPurpose.EMAIL, b"digest", sign_in.SignInMethod.EMAIL_LINK),
-        (sign_in.LinkPurpose.PORTAL, None, sign_in.SignInMethod.PORTAL_LINK),
-        (sign_in.LinkPurpose.INVITATION, b"digest", sign_in.SignInMethod.INVITATION),
-        (sign_in.LinkPurpose.OPERATOR, b"digest", sign_in.SignInMethod.EMAIL_LINK),
-    ],
-)
+@pytest.mark.parametrize(("purpose", "browser", "method"), [
+    (sign_in.LinkPurpose.EMAIL, b"digest", sign_in.SignInMethod.EMAIL_LINK),
+    (sign_in.LinkPurpose.PORTAL, None, sign_in.SignInMethod.PORTAL_LINK),
+    (sign_in.LinkPurpose.INVITATION, b"digest", sign_in.SignInMethod.INVITATION),
+    (sign_in.LinkPurpose.OPERATOR, b"digest", sign_in.SignInMethod.EMAIL_LINK),
+])  # fmt: skip
 def test_a_link_tells_how_it_signs_in(
     purpose: sign_in.LinkPurpose, browser: bytes | None, method: sign_in.SignInMethod
 ) -> None:

@@ -18,14 +18,11 @@ ADDRESS = "192.0.2.1"
 TIMES: Final[dict[str, Any]] = {"created_at": NOW, "last_seen_at": NOW, "authenticated_at": NOW}
 
 
-@pytest.mark.parametrize(
-    ("user_id", "guest", "operator", "actor"),
-    [
-        (USER, None, None, Actor(ActorKind.MEMBER, USER, "member")),
-        (None, Role.FINANCE, None, Actor(ActorKind.GUEST, SESSION, "guest (finance)")),
-        (None, Role.VIEWER, OPERATOR, Actor(ActorKind.OPERATOR, OPERATOR, "operator")),
-    ],
-)
+@pytest.mark.parametrize(("user_id", "guest", "operator", "actor"), [
+    (USER, None, None, Actor(ActorKind.MEMBER, USER, "member")),
+    (None, Role.FINANCE, None, Actor(ActorKind.GUEST, SESSION, "guest (finance)")),
+    (None, Role.VIEWER, OPERATOR, Actor(ActorKind.OPERATOR, OPERATOR, "operator")),
+])  # fmt: skip
 def test_a_change_is_of_the_member_the_guest_or_the_operator_who_looks_at_the_account(
     user_id: UUID | None, guest: Role | None, operator: UUID | None, actor: Actor
 ) -> None:

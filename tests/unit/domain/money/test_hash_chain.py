@@ -268,17 +268,14 @@ def test_no_two_entries_share_one_hash(one: tuple[str, str, str], two: tuple[str
 
 
 @pytest.mark.parametrize("is_hashed_anew", [False, True])
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"account_id": OTHER_ACCOUNT}, "it is another account's"),
-        ({"number": 4}, "entry 4 stands in its place"),
-        ({"amount": 9}, "its amount is 9, and its transfer moves 1"),
-        ({"balance_after": 9}, "its balance_after is 9, and the entries make 2"),
-        ({"at": NOW - TICK}, "its time is before that of the entry before it"),
-        ({"hash": GENESIS}, "its hash is not that of what it says and of the entry before it"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "problem"), [
+    ({"account_id": OTHER_ACCOUNT}, "it is another account's"),
+    ({"number": 4}, "entry 4 stands in its place"),
+    ({"amount": 9}, "its amount is 9, and its transfer moves 1"),
+    ({"balance_after": 9}, "its balance_after is 9, and the entries make 2"),
+    ({"at": NOW - TICK}, "its time is before that of the entry before it"),
+    ({"hash": GENESIS}, "its hash is not that of what it says and of the entry before it"),
+])  # fmt: skip
 def test_a_fault_describes_the_problem_of_the_entry(
     changes: dict[str, Any], problem: str, is_hashed_anew: bool
 ) -> None:

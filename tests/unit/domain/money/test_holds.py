@@ -355,18 +355,15 @@ def test_a_refund_gives_the_credits_and_the_cap_back_together() -> None:
     assert (again.posting.entry, again.posting.funds, again.usage) == (None, done.posting.funds, done.usage)
 
 
-@pytest.mark.parametrize(
-    ("usage", "changes", "problem"),
-    [
-        (CapUsage(UUID(int=99), DAY, 60), {}, "the usage is of another key than the spend"),
-        (CapUsage(KEY, date(2026, 12, 1), 60), {}, f"the usage is of 2026-12-01, the spend of {DAY}"),
-        (CapUsage(KEY, DAY, 59), {}, "less was spent on this day than is given back"),
-        (CHARGED.usage, {"kind": TransferKind.NOTULEN_CHARGE}, "only a meeting's charge is refunded"),
-        (CHARGED.usage, {"kind": TransferKind.TOPUP}, "only a meeting's charge is refunded"),
-        (CapUsage(KEY, DAY, 60), {"api_key_id": None}, "the usage is of another key than the spend"),
-        (CapUsage(KEY, DAY, 60), {"cap_day": None}, f"the usage is of {DAY}, the spend of None"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("usage", "changes", "problem"), [
+    (CapUsage(UUID(int=99), DAY, 60), {}, "the usage is of another key than the spend"),
+    (CapUsage(KEY, date(2026, 12, 1), 60), {}, f"the usage is of 2026-12-01, the spend of {DAY}"),
+    (CapUsage(KEY, DAY, 59), {}, "less was spent on this day than is given back"),
+    (CHARGED.usage, {"kind": TransferKind.NOTULEN_CHARGE}, "only a meeting's charge is refunded"),
+    (CHARGED.usage, {"kind": TransferKind.TOPUP}, "only a meeting's charge is refunded"),
+    (CapUsage(KEY, DAY, 60), {"api_key_id": None}, "the usage is of another key than the spend"),
+    (CapUsage(KEY, DAY, 60), {"cap_day": None}, f"the usage is of {DAY}, the spend of None"),
+])  # fmt: skip
 def test_a_refund_that_does_not_belong_to_its_usage_is_refused(
     usage: CapUsage, changes: dict[str, Any], problem: str
 ) -> None:

@@ -30,10 +30,9 @@ ABILITIES = ProviderAbilities("sandbox", PasswordRule("0123456789"))
 
 
 @pytest.mark.spec("4.1/1")
-@pytest.mark.parametrize(
-    ("with_recording", "auto_notulen", "effective"),
-    [(False, False, False), (True, False, True), (False, True, True), (True, True, True)],
-)
+@pytest.mark.parametrize(("with_recording", "auto_notulen", "effective"), [
+    (False, False, False), (True, False, True), (False, True, True), (True, True, True),
+])  # fmt: skip
 def test_notes_force_recording_on(with_recording: bool, auto_notulen: bool, effective: bool) -> None:
     flags = pricing.RecordingFlags(with_recording, auto_notulen)
     assert pricing.is_recording_effective(flags) is effective
@@ -190,13 +189,10 @@ def test_the_figures_of_a_tier_are_whole_numbers_within_their_limits(field: str)
             pricing.PricingTier(**{**FIELDS, field: wrong})
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *itertools.product(("id", "name"), ("", "a\nb", "a\x00", "\ud800", 1, None, b"t")),
-        *itertools.product(("is_retired",), (0, 1, None, "false")),
-    ],
-)
+@pytest.mark.parametrize(("field", "value"), [
+    *itertools.product(("id", "name"), ("", "a\nb", "a\x00", "\ud800", 1, None, b"t")),
+    *itertools.product(("is_retired",), (0, 1, None, "false")),
+])  # fmt: skip
 def test_the_texts_of_a_tier_are_printable_and_its_flag_is_a_bool(field: str, value: Any) -> None:
     problem = "must be true or false" if field == "is_retired" else "must be a text"
     with pytest.raises(ValueError, match=f"^{field} {problem}$"):

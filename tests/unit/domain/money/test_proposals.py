@@ -28,10 +28,9 @@ def refused(kind: type[DomainError], message: str, **details: str) -> Iterator[N
     assert (refusal.value.message, refusal.value.details) == (message, details)
 
 
-@pytest.mark.parametrize(
-    ("amount", "above", "is_needed"),
-    [(10, None, False), (10, 10, False), (11, 10, True), (-10, 10, False), (-11, 10, True), (1, 0, True)],
-)
+@pytest.mark.parametrize(("amount", "above", "is_needed"), [
+    (10, None, False), (10, 10, False), (11, 10, True), (-10, 10, False), (-11, 10, True), (1, 0, True),
+])  # fmt: skip
 def test_what_is_above_the_limit_needs_two(amount: int, above: int | None, is_needed: bool) -> None:
     assert proposals.needs_second_operator(amount, above) is is_needed
 

@@ -100,16 +100,13 @@ def test_a_row_has_one_plain_value_for_each_column() -> None:
     assert {type(row["kind"]), type(row["source"]), type(row["destination"])} == {str}
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"kind": "gift"}, "'gift' is not in TransferKind, ShopKind"),
-        ({"kind": "ORDER"}, "'ORDER' is not in TransferKind, ShopKind"),
-        ({"source": "meeting_charge"}, "'meeting_charge' is not in Book, ShopKind"),
-        ({"destination": ""}, "'' is not in Book, ShopKind"),
-        ({"at": NOW.replace(tzinfo=None)}, "an instant in the ledger has a time zone"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "problem"), [
+    ({"kind": "gift"}, "'gift' is not in TransferKind, ShopKind"),
+    ({"kind": "ORDER"}, "'ORDER' is not in TransferKind, ShopKind"),
+    ({"source": "meeting_charge"}, "'meeting_charge' is not in Book, ShopKind"),
+    ({"destination": ""}, "'' is not in Book, ShopKind"),
+    ({"at": NOW.replace(tzinfo=None)}, "an instant in the ledger has a time zone"),
+])  # fmt: skip
 def test_a_row_that_no_entry_has_is_refused(changes: dict[str, object], problem: str) -> None:
     with pytest.raises(ValueError, match=f"^{problem}$"):
         from_row({**to_row(shop_entries()[1]), **changes}, ShopKind)

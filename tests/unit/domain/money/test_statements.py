@@ -26,10 +26,9 @@ def test_a_month_is_read_as_it_is_written(month: statements.Month) -> None:
     assert statements.read_month(str(month)) == month
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "2026", "2026-00", "2026-13", "2026-1", "0001-12", "9999-01", " 2026-11", "\uff12026-11", "-026-11"],
-)
+@pytest.mark.parametrize("text", [
+    "", "2026", "2026-00", "2026-13", "2026-1", "0001-12", "9999-01", " 2026-11", "\uff12026-11", "-026-11",
+])  # fmt: skip
 def test_what_is_no_month_has_no_statement(text: str) -> None:
     with pytest.raises(NotFound, match=r"^No statement of this month\.$"):
         statements.read_month(text)

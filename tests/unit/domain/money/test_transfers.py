@@ -95,21 +95,17 @@ def test_ledger_books_show_the_earnings_of_each_kind_of_work(history: AccountHis
     assert earned == expected
 
 
-@pytest.mark.parametrize(
-    ("amount", "shown"),
-    [
-        (10.0, "10.0 (float)"),
-        (0, "0 (int)"),
-        (True, "True (bool)"),
-        ("7", "'7' (str)"),
-        ("9" * 80, "'" + "9" * 39 + " (str)"),
-        (10 * MAX_CREDITS, f"{10 * MAX_CREDITS} (int)"),
-        (-10 * MAX_CREDITS - 1, "a longer number (int)"),
-        (10 * MAX_CREDITS + 1, "a longer number (int)"),
-        (10**5_000, "a longer number (int)"),
-    ],
-    ids=range(9),
-)
+@pytest.mark.parametrize(("amount", "shown"), [
+    (10.0, "10.0 (float)"),
+    (0, "0 (int)"),
+    (True, "True (bool)"),
+    ("7", "'7' (str)"),
+    ("9" * 80, "'" + "9" * 39 + " (str)"),
+    (10 * MAX_CREDITS, f"{10 * MAX_CREDITS} (int)"),
+    (-10 * MAX_CREDITS - 1, "a longer number (int)"),
+    (10 * MAX_CREDITS + 1, "a longer number (int)"),
+    (10**5_000, "a longer number (int)"),
+], ids=range(9))  # fmt: skip
 def test_an_invalid_amount_is_reported_with_its_type(amount: Any, shown: str) -> None:
     with pytest.raises(InvalidAmount) as refused:
         check_amount(amount)

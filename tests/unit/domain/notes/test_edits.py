@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.domain.errors import Conflict, InvalidRequest, NotFound
-from meetcore.domain.notes.edits import (
-    Corrections,
-    TaskTexts,
-    changed_parts,
-    correct,
-    speakers_of,
-)
+from meetcore.domain.notes.edits import Corrections, TaskTexts, changed_parts, correct, speakers_of
 from meetcore.domain.notes.notes import (
     ActionItem,
     Decision,

@@ -95,13 +95,10 @@ def test_the_day_of_the_last_correction_in_jakarta_stands_there_too() -> None:
 
 
 @pytest.mark.parametrize("status", [notes.NoteStatus.COMPLETED, notes.NoteStatus.QUEUED])
-@pytest.mark.parametrize(
-    ("language", "heading", "day"),
-    [
-        (notes.Language.INDONESIAN, "# Notulen: ", "Rapat: 2026-12-02"),
-        (notes.Language.ENGLISH, "# Meeting notes: ", "Meeting: 2026-12-02"),
-    ],
-)
+@pytest.mark.parametrize(("language", "heading", "day"), [
+    (notes.Language.INDONESIAN, "# Notulen: ", "Rapat: 2026-12-02"),
+    (notes.Language.ENGLISH, "# Meeting notes: ", "Meeting: 2026-12-02"),
+])  # fmt: skip
 def test_the_title_and_the_day_of_the_meeting_stand_at_the_top(
     status: notes.NoteStatus, language: notes.Language, heading: str, day: str
 ) -> None:

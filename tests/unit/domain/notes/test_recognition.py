@@ -11,14 +11,8 @@ from meetcore.domain.notes.transcripts import Utterance
 
 
 @pytest.mark.parametrize(("no_speech", "logprob", "ratio", "expected"), [
-    (0.95, -1.5, 1.0, True),
-    (0.95, -1.0, 1.0, False),
-    (0.6, -1.5, 1.0, False),
-    (0.1, -0.1, 2.41, True),
-    (0.1, -0.1, 2.4, False),
-    (None, None, None, False),
-    (0.95, None, None, False),
-    (0.95, 0.0, None, False),
+    (0.95, -1.5, 1.0, True), (0.95, -1.0, 1.0, False), (0.6, -1.5, 1.0, False), (0.1, -0.1, 2.41, True),
+    (0.1, -0.1, 2.4, False), (None, None, None, False), (0.95, None, None, False), (0.95, 0.0, None, False),
     (None, -1.5, None, False),
 ])  # fmt: skip
 def test_the_thresholds_of_whisper(

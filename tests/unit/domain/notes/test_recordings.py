@@ -96,15 +96,12 @@ def test_of_two_files_of_one_id_the_longer_is_kept() -> None:
     assert gather_files(opened(grown), [a_file()]).files == (grown,)
 
 
-@pytest.mark.parametrize(
-    "greater",
-    [
-        a_file(ends_at=LATER),
-        a_file(starts_at=START + timedelta(minutes=1)),
-        a_file(kind=FileKind.VIDEO, url="https://f/zz"),
-        a_file(),
-    ],
-)
+@pytest.mark.parametrize("greater", [
+    a_file(ends_at=LATER),
+    a_file(starts_at=START + timedelta(minutes=1)),
+    a_file(kind=FileKind.VIDEO, url="https://f/zz"),
+    a_file(),
+])  # fmt: skip
 def test_files_of_equal_length_are_ordered_independently_of_arrival(greater: RecordingFile) -> None:
     least = a_file(kind=FileKind.AUDIO) if greater == a_file() else a_file()
     assert opened(least, greater).files == opened(greater, least).files == (greater,)
@@ -327,19 +324,16 @@ def stretch(id: str, from_s: int, length_s: int, kind: FileKind = FileKind.AUDIO
     return a_file(id, starts_at=begin, ends_at=begin + timedelta(seconds=length_s), kind=kind)
 
 
-@pytest.mark.parametrize(
-    ("second", "sounds"),
-    [
-        (stretch("b", 599, 30), ["a", "b"]),  # whole seconds: one ends after the next began
-        (stretch("b", 585, 30), ["a", "b"]),
-        (stretch("b", 584, 30), ["a"]),
-        (stretch("b", 0, 599), ["a"]),
-        (stretch("b", 0, 601), ["b"]),
-        (stretch("b", 0, 600), ["b"]),
-        (stretch("b", 600, 0), ["a", "b"]),
-        (stretch("b", 599, 0), ["a"]),
-    ],
-)
+@pytest.mark.parametrize(("second", "sounds"), [
+    (stretch("b", 599, 30), ["a", "b"]),  # whole seconds: one ends after the next began
+    (stretch("b", 585, 30), ["a", "b"]),
+    (stretch("b", 584, 30), ["a"]),
+    (stretch("b", 0, 599), ["a"]),
+    (stretch("b", 0, 601), ["b"]),
+    (stretch("b", 0, 600), ["b"]),
+    (stretch("b", 600, 0), ["a", "b"]),
+    (stretch("b", 599, 0), ["a"]),
+])  # fmt: skip
 def test_files_that_share_more_than_half_of_the_shorter_are_one_stretch(
     second: RecordingFile, sounds: list[str]
 ) -> None:
@@ -453,10 +447,9 @@ def test_a_length_is_rounded_up_to_whole_seconds(recording: Recording) -> None:
     assert started_minutes(recording.duration_s) == ceil(Fraction(recording.duration_s, 60))
 
 
-@pytest.mark.parametrize(
-    ("media_s", "duration_s"),
-    [(0.0, 0), (0.0005, 0), (0.002, 1), (1.0, 1), (60.0, 60), (60.0009, 60), (60.002, 61), (60.5, 61)],
-)
+@pytest.mark.parametrize(("media_s", "duration_s"), [
+    (0.0, 0), (0.0005, 0), (0.002, 1), (1.0, 1), (60.0, 60), (60.0009, 60), (60.002, 61), (60.5, 61),
+])  # fmt: skip
 def test_the_padding_of_a_container_does_not_begin_a_second(media_s: float, duration_s: int) -> None:
     assert measure(opened(a_file()), {("a1", 100): media_s}).duration_s == duration_s
 

@@ -44,10 +44,9 @@ def test_stretches_without_a_transcript_and_without_speech():
     assert sources.find_lacking(recording_of(1.0), {}) == (sound(0, 1.0),)
 
 
-@pytest.mark.parametrize(
-    ("waited_s", "expected_s"),
-    [(-30, 60), (0, 60), (30, 90), (60, 120), (180, 240), (240, 300), (420, 300), (1500, 300), (1620, 180)],
-)
+@pytest.mark.parametrize(("waited_s", "expected_s"), [
+    (-30, 60), (0, 60), (30, 90), (60, 120), (180, 240), (240, 300), (420, 300), (1500, 300), (1620, 180),
+])  # fmt: skip
 def test_a_waiting_note_looks_in_1_2_4_then_5_minutes_and_at_the_end(
     waited_s: float, expected_s: float
 ) -> None:
@@ -70,19 +69,16 @@ def test_a_transcript_is_waited_for_since_the_first_files_or_the_end_of_the_stre
     assert sources.waits_for_s(recording, sounds, timedelta(seconds=600), now) == expected_s
 
 
-@pytest.mark.parametrize(
-    ("held", "expected_s"),
-    [
-        ((), 0.0),
-        ((Session("known", None, NOW),), 0.0),
-        ((Session("runs", NOW),), 0.0),
-        ((Session("known", None, NOW), Session("other", None, NOW)), 600.0),
-        (
-            (Session("a", None, NOW - 9 * MINUTE), Session("b", None, NOW - 99 * MINUTE)),
-            60.0,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("held", "expected_s"), [
+    ((), 0.0),
+    ((Session("known", None, NOW),), 0.0),
+    ((Session("runs", NOW),), 0.0),
+    ((Session("known", None, NOW), Session("other", None, NOW)), 600.0),
+    (
+        (Session("a", None, NOW - 9 * MINUTE), Session("b", None, NOW - 99 * MINUTE)),
+        60.0,
+    ),
+])  # fmt: skip
 def test_the_files_of_other_sessions_are_waited_for_after_their_ends(held, expected_s):
     recording = recording_of(60.0)
     recording = evolve(recording, files=(evolve(recording.files[0], session_id="known"),))

@@ -85,35 +85,29 @@ def test_an_empty_catalogue_sells_nothing() -> None:
     assert catalogue().seller == Seller("PT Rapat")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"currency": "Rp"}, "currency must be three capital letters, such as IDR"),
-        ({"currency": 7}, "currency must be three capital letters"),
-        ({"price": 0}, "price must be a whole number from 1"),
-        ({"price": MAX_MONEY + 1}, "price must be a whole number from 1"),
-        ({"credits": 0}, "credits must be a whole number from 1"),
-        ({"id": ""}, "id must be a text of 1 to 100 characters"),
-        ({"id": "x" * 101}, "id must be a text of 1 to 100 characters"),
-        ({"id": "a\n"}, "id must be a text of 1 to 100 characters"),
-        ({"id": 7}, "id must be a text of 1 to 100 characters"),
-        ({"valid_until": AT}, "valid_until must be a day, such as 2026-12-31"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"currency": "Rp"}, "currency must be three capital letters, such as IDR"),
+    ({"currency": 7}, "currency must be three capital letters"),
+    ({"price": 0}, "price must be a whole number from 1"),
+    ({"price": MAX_MONEY + 1}, "price must be a whole number from 1"),
+    ({"credits": 0}, "credits must be a whole number from 1"),
+    ({"id": ""}, "id must be a text of 1 to 100 characters"),
+    ({"id": "x" * 101}, "id must be a text of 1 to 100 characters"),
+    ({"id": "a\n"}, "id must be a text of 1 to 100 characters"),
+    ({"id": 7}, "id must be a text of 1 to 100 characters"),
+    ({"valid_until": AT}, "valid_until must be a day, such as 2026-12-31"),
+])  # fmt: skip
 def test_an_impossible_package_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         evolve(STARTER, **changes)
     assert evolve(STARTER, id="x" * 100, price=MAX_MONEY).price == MAX_MONEY
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"credits_from": 10_001}, "^credits_from must not be above credits_to$"),
-        ({"price_per_credit": MAX_MONEY // 10_000 + 1}, f"credits_to must not come to more than {MAX_MONEY}"),
-        ({"currency": "idr"}, "currency must be three capital letters"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"credits_from": 10_001}, "^credits_from must not be above credits_to$"),
+    ({"price_per_credit": MAX_MONEY // 10_000 + 1}, f"credits_to must not come to more than {MAX_MONEY}"),
+    ({"currency": "idr"}, "currency must be three capital letters"),
+])  # fmt: skip
 def test_an_impossible_free_amount_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         evolve(FREE, **changes)

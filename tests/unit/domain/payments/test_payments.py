@@ -48,15 +48,12 @@ def test_the_amount_is_price_and_tax() -> None:
     assert payments.topup_reference(PENDING.id) == f"payment:{PENDING.id}"
 
 
-@pytest.mark.parametrize(
-    ("answer", "status"),
-    [
-        (GatewayStatus.PAID, PaymentStatus.PAID),
-        (GatewayStatus.FAILED, PaymentStatus.FAILED),
-        (GatewayStatus.EXPIRED, PaymentStatus.EXPIRED),
-        (GatewayStatus.REVERSED, PaymentStatus.FAILED),
-    ],
-)
+@pytest.mark.parametrize(("answer", "status"), [
+    (GatewayStatus.PAID, PaymentStatus.PAID),
+    (GatewayStatus.FAILED, PaymentStatus.FAILED),
+    (GatewayStatus.EXPIRED, PaymentStatus.EXPIRED),
+    (GatewayStatus.REVERSED, PaymentStatus.FAILED),
+])  # fmt: skip
 def test_a_pending_payment_ends_as_the_gateway_says(answer: GatewayStatus, status: PaymentStatus) -> None:
     after = payments.follow(PENDING, said(answer), LATER)
     method = "qris" if answer is GatewayStatus.PAID else ""
@@ -102,15 +99,12 @@ def test_money_for_a_payment_that_had_ended_is_in_doubt(status: PaymentStatus) -
     assert (after.status, after.doubt, after.is_doubtful) == (status, Doubt.PAID_AFTER_END, True)
 
 
-@pytest.mark.parametrize(
-    ("answer", "is_erased", "doubt"),
-    [
-        (said(amount=554_999), False, Doubt.WRONG_AMOUNT),
-        (said(currency="USD"), False, Doubt.WRONG_CURRENCY),
-        (said(currency="USD", amount=1), True, Doubt.WRONG_CURRENCY),
-        (said(), True, Doubt.ACCOUNT_ERASED),
-    ],
-)
+@pytest.mark.parametrize(("answer", "is_erased", "doubt"), [
+    (said(amount=554_999), False, Doubt.WRONG_AMOUNT),
+    (said(currency="USD"), False, Doubt.WRONG_CURRENCY),
+    (said(currency="USD", amount=1), True, Doubt.WRONG_CURRENCY),
+    (said(), True, Doubt.ACCOUNT_ERASED),
+])  # fmt: skip
 def test_money_that_does_not_fit_is_in_doubt(answer: GatewayAnswer, is_erased: bool, doubt: Doubt) -> None:
     after = payments.follow(PENDING, answer, LATER, is_erased=is_erased)
     assert after == evolve(PENDING, doubt=doubt, method="qris", next_look_at=None)
@@ -158,16 +152,13 @@ def test_an_operator_accepts_money_in_doubt(doubt: Doubt, status: PaymentStatus)
     assert (after.status, after.ended_at, after.doubt_closed_at) == (PaymentStatus.PAID, LATER, LATER)
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        PENDING,
-        evolve(PENDING, doubt=Doubt.WRONG_AMOUNT, doubt_closed_at=AT),
-        evolve(PENDING, doubt=Doubt.UNANSWERED),
-        evolve(in_state(PaymentStatus.PAID), doubt=Doubt.REVERSED),
-        evolve(PENDING, doubt=Doubt.ACCOUNT_ERASED),
-    ],
-)
+@pytest.mark.parametrize("before", [
+    PENDING,
+    evolve(PENDING, doubt=Doubt.WRONG_AMOUNT, doubt_closed_at=AT),
+    evolve(PENDING, doubt=Doubt.UNANSWERED),
+    evolve(in_state(PaymentStatus.PAID), doubt=Doubt.REVERSED),
+    evolve(PENDING, doubt=Doubt.ACCOUNT_ERASED),
+])  # fmt: skip
 def test_only_money_in_doubt_is_accepted(before: Payment) -> None:
     message = "^Only a payment whose money arrived, and that is in doubt, can be accepted"
     with pytest.raises(Conflict, match=message) as refusal:

@@ -157,21 +157,18 @@ def test_the_number_of_a_receipt_is_printed_with_its_year() -> None:
         assert read_receipt_number(other) is None
 
 
-@pytest.mark.parametrize(
-    ("changes", "problems"),
-    [
-        ({"name": "x" * 201}, {"name": ["must have at most 200 characters"]}),
-        ({"name": " "}, {"name": ["must not be empty"]}),
-        ({"address": "x" * 501, "tax_number": "1" * 51}, {
-            "address": ["must have at most 500 characters"],
-            "tax_number": ["must have at most 50 characters"],
-        }),
-        ({"tax_number": "1\x07"}, {
-            "tax_number": ["must be at most 50 characters without control characters"],
-        }),
-        ({"name": "PT\tSinar"}, {"name": ["must be at most 200 characters without control characters"]}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "problems"), [
+    ({"name": "x" * 201}, {"name": ["must have at most 200 characters"]}),
+    ({"name": " "}, {"name": ["must not be empty"]}),
+    ({"address": "x" * 501, "tax_number": "1" * 51}, {
+        "address": ["must have at most 500 characters"],
+        "tax_number": ["must have at most 50 characters"],
+    }),
+    ({"tax_number": "1\x07"}, {
+        "tax_number": ["must be at most 50 characters without control characters"],
+    }),
+    ({"name": "PT\tSinar"}, {"name": ["must be at most 200 characters without control characters"]}),
+])  # fmt: skip
 def test_a_buyer_whose_receipt_could_not_be_printed_is_refused(
     changes: dict[str, str], problems: dict[str, list[str]]
 ) -> None:

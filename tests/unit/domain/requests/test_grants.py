@@ -19,37 +19,30 @@ CURSOR = "cursor://anysphere.cursor-mcp/oauth/callback"
 DOCUMENT = "https://agent.example/oauth/client.json"
 
 
-@pytest.mark.parametrize(
-    ("text", "normal"),
-    [
-        (CALLBACK, CALLBACK),
-        ("https://Agent.Example:443/callback?x=1", "https://agent.example/callback?x=1"),
-        ("https://agent.example", "https://agent.example/"),
-        ("https://agent.example?x=1", "https://agent.example/?x=1"),
-        ("http://127.0.0.1:3000/cb", "http://127.0.0.1:3000/cb"),
-        ("http://[::1]:80/cb", "http://[::1]/cb"),
-        ("http://localhost/cb", "http://localhost/cb"),
-        (CURSOR, CURSOR),
-        ("com.example.program:/cb", "com.example.program:/cb"),
-    ],
-)
+@pytest.mark.parametrize(("text", "normal"), [
+    (CALLBACK, CALLBACK),
+    ("https://Agent.Example:443/callback?x=1", "https://agent.example/callback?x=1"),
+    ("https://agent.example", "https://agent.example/"),
+    ("https://agent.example?x=1", "https://agent.example/?x=1"),
+    ("http://127.0.0.1:3000/cb", "http://127.0.0.1:3000/cb"),
+    ("http://[::1]:80/cb", "http://[::1]/cb"),
+    ("http://localhost/cb", "http://localhost/cb"),
+    (CURSOR, CURSOR),
+    ("com.example.program:/cb", "com.example.program:/cb"),
+])  # fmt: skip
 def test_a_redirect_uri_has_one_normal_form(text: str, normal: str) -> None:
     assert grants.check_redirect_uri(text) == normal
     assert grants.check_redirect_uri(normal) == normal
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "http://agent.example/cb", "https://agent.example/cb#x", "https://user@agent.example/",
-        "cursor:cb", "cursor:/cb", f"{CURSOR}#x", f"{CURSOR}\n", "cursor://[::1]/cb", "program://cb",
-        "javascript:alert(1)",
-        "com.example.program:cb", "com.example.program:///cb", ".example:/cb", f"cursor://{'x' * 1000}",
-        "https:///cb", "https://agent.example/\n", "https://agent.example/ä", "https://a;b/", "HTTPS://a.example/",
-        "http://127.0.0.1.evil.example/", "https://agent.example\\@evil.example/",
-        f"https://a.example/{'x' * 1000}",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "http://agent.example/cb", "https://agent.example/cb#x", "https://user@agent.example/", "cursor:cb",
+    "cursor:/cb", f"{CURSOR}#x", f"{CURSOR}\n", "cursor://[::1]/cb", "program://cb", "javascript:alert(1)",
+    "com.example.program:cb", "com.example.program:///cb", ".example:/cb", f"cursor://{'x' * 1000}",
+    "https:///cb", "https://agent.example/\n", "https://agent.example/ä", "https://a;b/",
+    "HTTPS://a.example/", "http://127.0.0.1.evil.example/", "https://agent.example\\@evil.example/",
+    f"https://a.example/{'x' * 1000}",
+])  # fmt: skip
 def test_what_is_no_safe_redirect_uri_is_refused(text: str) -> None:
     with pytest.raises(grants.InvalidClient):
         grants.check_redirect_uri(text)
@@ -77,15 +70,12 @@ def test_an_answer_is_added_to_the_query_of_a_redirect_uri() -> None:
     assert grants.redirection(f"{CALLBACK}?x=1", code="a") == f"{CALLBACK}?x=1&code=a"
 
 
-@pytest.mark.parametrize(
-    ("uri", "origin", "place", "is_here"),
-    [
-        ("http://127.0.0.1:3000/cb?x=1", "http://127.0.0.1:3000", "127.0.0.1:3000", True),
-        (CALLBACK, "https://agent.example", "agent.example", False),
-        (CURSOR, "cursor:", "cursor", True),
-        ("com.example.program:/cb", "com.example.program:", "com.example.program", True),
-    ],
-)
+@pytest.mark.parametrize(("uri", "origin", "place", "is_here"), [
+    ("http://127.0.0.1:3000/cb?x=1", "http://127.0.0.1:3000", "127.0.0.1:3000", True),
+    (CALLBACK, "https://agent.example", "agent.example", False),
+    (CURSOR, "cursor:", "cursor", True),
+    ("com.example.program:/cb", "com.example.program:", "com.example.program", True),
+])  # fmt: skip
 def test_a_redirect_uri_is_shown_by_its_place(uri: str, origin: str, place: str, is_here: bool) -> None:
     assert grants.origin_of(uri) == origin
     assert grants.place_of(origin) == place

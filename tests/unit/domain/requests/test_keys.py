@@ -114,22 +114,19 @@ def test_a_key_with_a_foreign_character_is_simply_wrong(rest: str, foreign: str)
 
 
 @pytest.mark.spec("5/3", "4.2/1")
-@pytest.mark.parametrize(
-    ("key", "is_valid"),
-    [
-        (None, False),
-        (KEY, True),
-        (evolve(KEY, revoked_at=NOW - TICK), False),
-        (evolve(KEY, revoked_at=NOW), False),
-        (evolve(KEY, revoked_at=NOW + TICK), False),  # by a host whose clock is ahead
-        (evolve(KEY, expires_at=NOW - TICK), False),
-        (evolve(KEY, expires_at=NOW), False),
-        (evolve(KEY, expires_at=NOW + TICK), True),
-        (evolve(KEY, expires_at=NOW + TICK, revoked_at=NOW), False),
-        (evolve(KEY, expires_at=NOW, revoked_at=NOW + TICK), False),
-        (evolve(KEY, expires_at=NOW + TICK, revoked_at=NOW + TICK), False),
-    ],
-)
+@pytest.mark.parametrize(("key", "is_valid"), [
+    (None, False),
+    (KEY, True),
+    (evolve(KEY, revoked_at=NOW - TICK), False),
+    (evolve(KEY, revoked_at=NOW), False),
+    (evolve(KEY, revoked_at=NOW + TICK), False),  # by a host whose clock is ahead
+    (evolve(KEY, expires_at=NOW - TICK), False),
+    (evolve(KEY, expires_at=NOW), False),
+    (evolve(KEY, expires_at=NOW + TICK), True),
+    (evolve(KEY, expires_at=NOW + TICK, revoked_at=NOW), False),
+    (evolve(KEY, expires_at=NOW, revoked_at=NOW + TICK), False),
+    (evolve(KEY, expires_at=NOW + TICK, revoked_at=NOW + TICK), False),
+])  # fmt: skip
 def test_a_key_is_valid_until_it_is_revoked_or_the_instant_it_expires(
     key: keys.ApiKey | None, is_valid: bool
 ) -> None:
@@ -335,17 +332,14 @@ def test_a_token_of_a_grant_is_read_where_tokens_are_taken_alone() -> None:
         keys.read_bearer(f"Bearer {keys.mint('mk', bytes(32), keys.REFRESH_TOKEN)}", "mk", takes_tokens=True)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (MINTED, "The API key is wrong, revoked or expired. Send it as: Authorization: Bearer <API_KEY>."),
-        ("mk_oauth_" + "a" * 43, "The access was revoked or has ended. Connect the program again."),
-        (
-            "oauth_live__oauth_" + "a" * 36,
-            "The API key is wrong, revoked or expired. Send it as: Authorization: Bearer <API_KEY>.",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    (MINTED, "The API key is wrong, revoked or expired. Send it as: Authorization: Bearer <API_KEY>."),
+    ("mk_oauth_" + "a" * 43, "The access was revoked or has ended. Connect the program again."),
+    (
+        "oauth_live__oauth_" + "a" * 36,
+        "The API key is wrong, revoked or expired. Send it as: Authorization: Bearer <API_KEY>.",
+    ),
+])  # fmt: skip
 def test_a_refusal_says_how_to_get_in_again(text: str, message: str) -> None:
     with pytest.raises(InvalidApiKey) as refused:
         keys.check_usable(None, text, NOW)

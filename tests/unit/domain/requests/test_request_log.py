@@ -108,16 +108,12 @@ def test_of_the_flags_the_lowest_bit_counts(flags: str, is_sampled: bool) -> Non
     assert parse_traceparent(f"00-{TRACE}-{SPAN}-{flags}") == TraceContext(TRACE, SPAN, is_sampled)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "00", f"00-{TRACE}-{SPAN}", f"00-{TRACE}-{SPAN}-1", f"00-{TRACE}-{SPAN}-011", f"{GOOD}-",
-        f"{GOOD}-x", f"ff-{TRACE}-{SPAN}-01", f"0-{TRACE}-{SPAN}-01", f"00-{'0' * 32}-{SPAN}-01",
-        f"00-{TRACE}-{'0' * 16}-01", GOOD.upper(), f" {GOOD}", f"{GOOD}\n", GOOD.replace("-", "_"),
-        f"00-{TRACE[1:]}-{SPAN}-01", f"00-{TRACE}-{SPAN}x-01", f"0g-{TRACE}-{SPAN}-01",
-        f"00-{TRACE}-{SPAN}-0g", "\u0660" + GOOD[1:],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "", "00", f"00-{TRACE}-{SPAN}", f"00-{TRACE}-{SPAN}-1", f"00-{TRACE}-{SPAN}-011", f"{GOOD}-", f"{GOOD}-x",
+    f"ff-{TRACE}-{SPAN}-01", f"0-{TRACE}-{SPAN}-01", f"00-{'0' * 32}-{SPAN}-01", f"00-{TRACE}-{'0' * 16}-01",
+    GOOD.upper(), f" {GOOD}", f"{GOOD}\n", GOOD.replace("-", "_"), f"00-{TRACE[1:]}-{SPAN}-01",
+    f"00-{TRACE}-{SPAN}x-01", f"0g-{TRACE}-{SPAN}-01", f"00-{TRACE}-{SPAN}-0g", "\u0660" + GOOD[1:],
+])  # fmt: skip
 def test_what_is_no_header_is_none(text: str) -> None:
     assert parse_traceparent(text) is None
 
@@ -137,20 +133,17 @@ def test_no_text_raises(text: str) -> None:
 NAME = b"traceparent"
 
 
-@pytest.mark.parametrize(
-    ("headers", "is_found"),
-    [
-        ([], False),
-        ([(b"host", b"x")], False),
-        ([(NAME, GOOD.encode())], True),
-        ([(b"host", b"x"), (NAME, b" \t" + GOOD.encode() + b" "), (b"accept", b"*/*")], True),
-        ([(NAME, GOOD.encode()), (NAME, GOOD.encode())], False),
-        ([(NAME, GOOD.encode()), (NAME, b"")], False),
-        ([(b"tracestate", GOOD.encode())], False),
-        ([(NAME, b"\xff" * 55)], False),
-        ([(NAME, GOOD.encode() + b"\n")], False),
-        ([(NAME, GOOD.encode() + b"X")], False),
-    ],
-)
+@pytest.mark.parametrize(("headers", "is_found"), [
+    ([], False),
+    ([(b"host", b"x")], False),
+    ([(NAME, GOOD.encode())], True),
+    ([(b"host", b"x"), (NAME, b" \t" + GOOD.encode() + b" "), (b"accept", b"*/*")], True),
+    ([(NAME, GOOD.encode()), (NAME, GOOD.encode())], False),
+    ([(NAME, GOOD.encode()), (NAME, b"")], False),
+    ([(b"tracestate", GOOD.encode())], False),
+    ([(NAME, b"\xff" * 55)], False),
+    ([(NAME, GOOD.encode() + b"\n")], False),
+    ([(NAME, GOOD.encode() + b"X")], False),
+])  # fmt: skip
 def test_a_request_has_one_header_or_none(headers: list[tuple[bytes, bytes]], is_found: bool) -> None:
     assert sole_traceparent(headers) == (parse_traceparent(GOOD) if is_found else None)

@@ -29,15 +29,9 @@ def test_nothing_is_removed_unless_it_is_set() -> None:
     assert retention.notes_made_before(NOW) is None
 
 
-@pytest.mark.parametrize(
-    ("retention", "meetings", "notes"),
-    [
-        (Retention(30), 30, 30),
-        (Retention(30, 7), 30, 7),
-        (Retention(0, 7), None, 7),
-        (Retention(7, 30), 7, 30),
-    ],
-)
+@pytest.mark.parametrize(("retention", "meetings", "notes"), [
+    (Retention(30), 30, 30), (Retention(30, 7), 30, 7), (Retention(0, 7), None, 7), (Retention(7, 30), 7, 30),
+])  # fmt: skip
 def test_notes_without_a_number_of_their_own_are_kept_as_long_as_meetings(
     retention: Retention, meetings: int | None, notes: int
 ) -> None:
@@ -62,21 +56,18 @@ def test_an_account_with_nothing_under_way_can_be_erased() -> None:
     check_erasable(NOTHING_OPEN)
 
 
-@pytest.mark.parametrize(
-    ("erasure", "text", "details"),
-    [
-        (
-            evolve(NOTHING_OPEN, open_meetings=2, holds=3),
-            "Meetings of this account are still to take place. Cancel them first: their credits come back.",
-            {"open_meetings": 2},
-        ),
-        (
-            evolve(NOTHING_OPEN, holds=3),
-            "Meetings or notes of this account are being made. Try again in a few minutes.",
-            {"holds": 3},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("erasure", "text", "details"), [
+    (
+        evolve(NOTHING_OPEN, open_meetings=2, holds=3),
+        "Meetings of this account are still to take place. Cancel them first: their credits come back.",
+        {"open_meetings": 2},
+    ),
+    (
+        evolve(NOTHING_OPEN, holds=3),
+        "Meetings or notes of this account are being made. Try again in a few minutes.",
+        {"holds": 3},
+    ),
+])  # fmt: skip
 def test_what_is_under_way_is_finished_first(erasure: Erasure, text: str, details: dict[str, int]) -> None:
     with pytest.raises(Unprocessable) as refusal:
         check_erasable(erasure)

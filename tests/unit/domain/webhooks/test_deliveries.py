@@ -266,13 +266,10 @@ def test_a_recovery_reaches_back_as_far_as_events_are_chosen_to_be_kept() -> Non
         recovery_start(NOW - kept - timedelta(microseconds=1), NOW, kept)
 
 
-@pytest.mark.parametrize(
-    ("ago", "problem"),
-    [
-        (timedelta(microseconds=-1), r"^since is in the future: "),
-        (EVENTS_KEPT + timedelta(microseconds=1), r"^since is more than 90 days ago: "),
-    ],
-)
+@pytest.mark.parametrize(("ago", "problem"), [
+    (timedelta(microseconds=-1), r"^since is in the future: "),
+    (EVENTS_KEPT + timedelta(microseconds=1), r"^since is more than 90 days ago: "),
+])  # fmt: skip
 def test_a_recovery_since_another_time_is_refused(ago: timedelta, problem: str) -> None:
     with pytest.raises(Unprocessable, match=problem):
         recovery_start(NOW - ago, NOW)

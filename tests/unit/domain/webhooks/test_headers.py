@@ -13,13 +13,10 @@ def test_headers_are_kept_line_by_line() -> None:
     assert kept_headers({}) == ""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Set-Cookie", "Authorization", "Proxy-Authorization", "X-Api-Key", "X-Auth-Token", "X-Auth",
-        "X-Csrf-Token", "X_Session_Id", "Client-Secret", "X-Password",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "Set-Cookie", "Authorization", "Proxy-Authorization", "X-Api-Key", "X-Auth-Token", "X-Auth",
+    "X-Csrf-Token", "X_Session_Id", "Client-Secret", "X-Password",
+])  # fmt: skip
 def test_a_value_that_may_be_a_secret_is_not_kept(name: str) -> None:
     assert kept_headers({name: "s3cret"}) == f"{name}: (not kept)"
 

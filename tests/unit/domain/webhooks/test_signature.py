@@ -301,10 +301,9 @@ def test_no_other_length_makes_a_secret(random_bytes: bytes) -> None:
         new_secret(random_bytes)
 
 
-@pytest.mark.parametrize(
-    "secret",
-    ["", "AAAA", "whsec_A", "whsec_AAA", "whsec_é", "whsec_A*AA", "whsec_AA*AA", "whsec_AAAA ", "WHSEC_AAAA"],
-)
+@pytest.mark.parametrize("secret", [
+    "", "AAAA", "whsec_A", "whsec_AAA", "whsec_é", "whsec_A*AA", "whsec_AA*AA", "whsec_AAAA ", "WHSEC_AAAA",
+])  # fmt: skip
 def test_the_standard_trio_needs_a_well_formed_secret_and_does_not_repeat_it(secret: str) -> None:
     message = (
         "a secret is base64 after whsec_" if secret.startswith("whsec_") else "a secret begins with whsec_"

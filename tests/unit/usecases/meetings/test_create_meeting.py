@@ -9,11 +9,7 @@ from attrs import evolve
 
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
-from meetcore.domain.errors import (
-    NoHostFree,
-    ServiceUnavailable,
-    UpstreamError,
-)
+from meetcore.domain.errors import NoHostFree, ServiceUnavailable, UpstreamError
 from meetcore.domain.fields import as_json
 from meetcore.domain.meetings.meetings import MeetingStatus, Provisioned
 from meetcore.domain.meetings.views import ProviderOrder
@@ -79,10 +75,9 @@ async def test_no_transaction_is_open_while_the_next_free_start_is_looked_for():
     assert len(opened) == 1
 
 
-@pytest.mark.parametrize(
-    ("fault", "paid"),
-    [(SandboxFault.DROP, 10), (SandboxFault.LOST, 0)],
-)
+@pytest.mark.parametrize(("fault", "paid"), [
+    (SandboxFault.DROP, 10), (SandboxFault.LOST, 0),
+])  # fmt: skip
 async def test_an_unknown_outcome_keeps_host_and_hold_until_the_provider_was_queried(fault, paid: int):
     harness = await ApplicationHarness().start()
     harness.faults.plan(SandboxCall.CREATE, fault)

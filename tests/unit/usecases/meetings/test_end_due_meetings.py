@@ -16,12 +16,7 @@ from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.ports.runtime import Lease
 from meetcore.usecases.meetings.cancellation import mark_cancelling
 from meetcore.usecases.meetings.end_due_meetings import CHECKS_AFTER_S, PROVIDER_GRACE
-from tests.unit.usecases.application import (
-    START,
-    ApplicationHarness,
-    SimulatedCrash,
-    crash_points,
-)
+from tests.unit.usecases.application import START, ApplicationHarness, SimulatedCrash, crash_points
 from tests.unit.usecases.fakes import recorded
 from tests.unit.usecases.note_scenario import NoteScenario
 

@@ -18,11 +18,7 @@ from meetcore.domain.meetings.meetings import ProviderAbilities
 from meetcore.domain.meetings.views import DueHostKey
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import StoreUnavailable
-from meetcore.ports.video_provider import (
-    ProviderRefused,
-    ProviderUnknown,
-    VideoProvider,
-)
+from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.testing.clock import SeededEntropy
 from meetcore.usecases.meetings.create_meeting import CapacityRefusal, CreateMeeting
 from meetcore.usecases.meetings.hosts import REFUSED_FOR_S, ReplaceHostKeys

@@ -316,10 +316,9 @@ async def test_a_recording_measured_after_its_retention_is_reported_as_gone() ->
     one.prove()
 
 
-@pytest.mark.parametrize(
-    ("options", "fault"),
-    [({"credits": 15}, NoteFault.SHORT_OF_CREDITS), ({"daily_cap": 16}, NoteFault.CAP_REACHED)],
-)
+@pytest.mark.parametrize(("options", "fault"), [
+    ({"credits": 15}, NoteFault.SHORT_OF_CREDITS), ({"daily_cap": 16}, NoteFault.CAP_REACHED),
+])  # fmt: skip
 async def test_unaffordable_notes_are_reported_and_can_be_requested_later(options, fault: NoteFault) -> None:
     one = await filmed_only(auto_notulen=True, **options)
     await one.measure()

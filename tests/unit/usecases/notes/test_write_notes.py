@@ -402,15 +402,12 @@ async def test_a_lasting_temporary_fault_ends_the_note_free_of_charge(
     one.prove()
 
 
-@pytest.mark.parametrize(
-    ("call", "fault", "fault_code"),
-    [
-        ("transcribe", AiRefused("x"), NoteFault.AI_REFUSED),
-        ("write", AiRefused("x"), NoteFault.AI_REFUSED),
-        ("cut", MediaUnreadable("x"), NoteFault.MEDIA_UNREADABLE),
-        ("open audio", FileGone(), NoteFault.RECORDING_GONE),
-    ],
-)
+@pytest.mark.parametrize(("call", "fault", "fault_code"), [
+    ("transcribe", AiRefused("x"), NoteFault.AI_REFUSED),
+    ("write", AiRefused("x"), NoteFault.AI_REFUSED),
+    ("cut", MediaUnreadable("x"), NoteFault.MEDIA_UNREADABLE),
+    ("open audio", FileGone(), NoteFault.RECORDING_GONE),
+])  # fmt: skip
 async def test_a_permanent_fault_ends_the_note_at_once(
     call: str, fault: Exception, fault_code: NoteFault
 ) -> None:

@@ -60,10 +60,9 @@ async def test_the_gateway_decides_whatever_a_notification_says(shop: PaymentHar
     assert not await receive(Notification(UUID(int=1), "{}"))
 
 
-@pytest.mark.parametrize(
-    ("end", "status"),
-    [(GatewayStatus.FAILED, PaymentStatus.FAILED), (GatewayStatus.EXPIRED, PaymentStatus.EXPIRED)],
-)
+@pytest.mark.parametrize(("end", "status"), [
+    (GatewayStatus.FAILED, PaymentStatus.FAILED), (GatewayStatus.EXPIRED, PaymentStatus.EXPIRED),
+])  # fmt: skip
 async def test_a_late_payment_is_in_doubt(
     shop: PaymentHarness, end: GatewayStatus, status: PaymentStatus
 ) -> None:

@@ -147,24 +147,21 @@ ID = uuid7(AT, bytes(10))
 KEY = mint("mk", bytes(32))
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        (" Sari@Example.com ", AccountSearch("Sari@Example.com")),
-        ("Toko Maju", AccountSearch("Toko Maju")),
-        ("Sari", AccountSearch("Sari", last_four="Sari")),
-        (str(ID), AccountSearch(id=ID, id_made_at=AT)),
-        (KEY, AccountSearch(key_digest=digest(KEY))),
-        ("mk_live_…AAAA", AccountSearch(last_four="AAAA")),
-        ("mk_live_...AAAA", AccountSearch(last_four="AAAA")),
-        ("…AAAA", AccountSearch(last_four="AAAA")),
-        ("sk_live_…AAAA", AccountSearch("sk_live_…AAAA")),
-        ("mk_live_", AccountSearch("mk_live_")),
-        ("2026-000042", AccountSearch("2026-000042", receipt=(2026, 42))),
-        ("a\0b", AccountSearch()),
-        ("x" * 255, AccountSearch()),
-    ],
-)
+@pytest.mark.parametrize(("text", "wanted"), [
+    (" Sari@Example.com ", AccountSearch("Sari@Example.com")),
+    ("Toko Maju", AccountSearch("Toko Maju")),
+    ("Sari", AccountSearch("Sari", last_four="Sari")),
+    (str(ID), AccountSearch(id=ID, id_made_at=AT)),
+    (KEY, AccountSearch(key_digest=digest(KEY))),
+    ("mk_live_…AAAA", AccountSearch(last_four="AAAA")),
+    ("mk_live_...AAAA", AccountSearch(last_four="AAAA")),
+    ("…AAAA", AccountSearch(last_four="AAAA")),
+    ("sk_live_…AAAA", AccountSearch("sk_live_…AAAA")),
+    ("mk_live_", AccountSearch("mk_live_")),
+    ("2026-000042", AccountSearch("2026-000042", receipt=(2026, 42))),
+    ("a\0b", AccountSearch()),
+    ("x" * 255, AccountSearch()),
+])  # fmt: skip
 def test_a_text_says_what_to_find(text: str, wanted: AccountSearch) -> None:
     assert read_search(text, "mk") == wanted
 
