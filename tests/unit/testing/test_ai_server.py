@@ -6,8 +6,6 @@ What an adapter meets there is tested where the adapter is.
 import asyncio
 import io
 import json
-import signal
-import sys
 import wave
 from collections.abc import AsyncIterator
 from typing import Any
@@ -187,25 +185,3 @@ def test_a_form_is_read_byte_for_byte():
 @pytest.mark.parametrize("length_s", [0.02, 1, 5.01, 600])
 def test_silence_is_as_long_as_declared(length_s: float):
     assert sound_length_s(silence(length_s)) == pytest.approx(length_s, abs=0.001)
-
-
-async def test_it_runs_as_a_process_and_reports_when_it_is_ready():
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "meetcore.testing.ai_server",
-        "--latency-s",
-        "0.01",
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
-        ready = json.loads(await process.stdout.readline())
-        async with httpx.AsyncClient(trust_env=False) as http:
-            assert (await http.get(f"{ready['admin_url']}/counts")).json()["repeats"] == 0
-            assert (await http.get(f"{ready['base_url']}/models")).status_code == 404
-        process.send_signal(signal.SIGINT)
-        assert await process.wait() == 0
-    finally:
-        if process.returncode is None:
-            process.kill()

@@ -4,9 +4,6 @@ What an adapter meets there is tested where the adapter is.
 """
 
 import asyncio
-import json
-import signal
-import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -225,25 +222,3 @@ async def test_the_webhooks_of_a_session_are_signed(zoom: ZoomStandIn, http: htt
     assert [[file.provider_file_id for file in event_of(name).files] for name in names] == [["a1"], ["a2"]]
     with pytest.raises(ValueError, match="is none of"):
         zoom.webhook("recording.paused", uuid, "secret")
-
-
-async def test_it_runs_as_a_process_and_reports_when_it_is_ready():
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "meetcore.testing.zoom_server",
-        "--latency-s",
-        "0.01",
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
-        ready = json.loads(await process.stdout.readline())
-        async with httpx.AsyncClient(trust_env=False) as http:
-            assert (await http.get(f"{ready['admin_url']}/counts")).json()["created"] == 0
-            assert (await http.get(f"{ready['admin_url']}/nothing")).status_code == 404
-        process.send_signal(signal.SIGINT)
-        assert await process.wait() == 0
-    finally:
-        if process.returncode is None:
-            process.kill()
