@@ -33,7 +33,7 @@ from benchmarks.servers import Account, Endpoint, Place, add_endpoints, place, s
 from meetcore.adapters.postgres.webhooks.rows import event_context
 from meetcore.adapters.secrets import AesGcmCipher, keys_from_text
 from meetcore.adapters.webhook_sender import sender as sender_module
-from meetcore.adapters.worker.delivery_worker import DeliveryWorker
+from meetcore.adapters.worker.workers import DeliveryWorker
 from meetcore.composition.application import Part
 from meetcore.composition.infrastructure import Network, open_application
 from meetcore.domain.ids import uuid7

@@ -20,9 +20,18 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from meetcore.adapters.local_notes.features import context_of, features_of
-from meetcore.adapters.local_notes.model import BIAS, CONTEXT, KINDS, OWNER, Model, Weights, total
-from meetcore.adapters.local_notes.owners import candidates
+from meetcore.adapters.local_notes.actions import candidates
+from meetcore.adapters.local_notes.model import (
+    BIAS,
+    CONTEXT,
+    KINDS,
+    OWNER,
+    Model,
+    Weights,
+    context_of,
+    features_of,
+    total,
+)
 from meetcore.adapters.local_notes.reading import read
 from meetcore.adapters.local_notes.sentences import sentences_of
 from tests.support import note_scores

@@ -14,7 +14,7 @@ from meetcore.adapters.sandbox.gateway import (
     sandbox_notifications,
     sign,
 )
-from meetcore.adapters.sandbox.postgres_payments import PostgresSandboxPayments
+from meetcore.adapters.sandbox.postgres_state import PostgresSandboxPayments
 from meetcore.domain.payments.payments import GatewayStatus
 from meetcore.testing.contracts.payments import (
     NOW,

@@ -11,7 +11,7 @@ import stripe as library
 from attrs import evolve
 
 from meetcore.adapters.stripe import stripe_notifications
-from meetcore.adapters.stripe.currencies import from_stripe, to_stripe
+from meetcore.adapters.stripe.client import from_stripe, to_stripe
 from meetcore.domain.payments.payments import GatewayStatus
 from meetcore.domain.payments.refunds import RefundState
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown, NotificationInvalid, NotificationMalformed

@@ -33,7 +33,7 @@ from meetcore.adapters.otlp import (
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.postgres.standby import Standby
 from meetcore.adapters.postgres.store import PostgresStore
-from meetcore.adapters.zoom.tokens import open_http
+from meetcore.adapters.zoom.calls import open_http
 from meetcore.domain.ids import parse_id
 from meetcore.domain.requests.request_log import TRACEPARENT, parse_traceparent
 from meetcore.domain.requests.views import AccountVersion

@@ -14,8 +14,8 @@ from attrs import evolve
 
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.zoom import ZoomProvider
+from meetcore.adapters.zoom.calls import Tokens, open_http
 from meetcore.adapters.zoom.schemas import Limit, ZoomResponse, limit_of, next_utc_midnight, retry_after_s
-from meetcore.adapters.zoom.tokens import Tokens, open_http
 from meetcore.composition.providers import zoom_access
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.ports.recording_files import FilesUnavailable

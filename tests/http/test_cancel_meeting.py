@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
+from meetcore.adapters.sandbox.state import SandboxCall, SandboxFault, SandboxFaults
 from tests.support.api_harness import (
     BASE_URL,
     Customer,

@@ -17,9 +17,9 @@ from attrs import define, evolve, field, frozen
 
 from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.http.api_app import ApiApp
-from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
+from meetcore.adapters.sandbox.state import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.composition.application import Part
 from meetcore.composition.infrastructure import open_application
 from meetcore.domain.requests.keys import Scope

@@ -49,7 +49,7 @@ class RemoteGateway(PaymentGateway, Protocol):
 
 def _open_sandbox(context: Context[ServiceParts]) -> SandboxGateway:
     from meetcore.adapters.sandbox.gateway import SandboxGateway
-    from meetcore.adapters.sandbox.postgres_payments import PostgresSandboxPayments
+    from meetcore.adapters.sandbox.postgres_state import PostgresSandboxPayments
 
     pool = context.settings.pool
     assert pool is not None

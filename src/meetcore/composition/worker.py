@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Final
 
-from meetcore.adapters.worker import delivery_worker, note_worker
 from meetcore.adapters.worker.scheduler import Scheduler, log_faults
+from meetcore.adapters.worker.workers import DeliveryWorker, NoteWorker
 from meetcore.composition.application import Application, Part
 from meetcore.usecases.runtime import PeriodicTask
 
@@ -53,26 +53,24 @@ async def _once(task: PeriodicTask) -> bool:
     return bool(await task.work())
 
 
-def _workers(application: Application) -> dict[Part, delivery_worker.DeliveryWorker | note_worker.NoteWorker]:
-    workers: dict[Part, delivery_worker.DeliveryWorker | note_worker.NoteWorker] = {}
+def _workers(application: Application) -> dict[Part, DeliveryWorker | NoteWorker]:
+    workers: dict[Part, DeliveryWorker | NoteWorker] = {}
     tasks, in_flight = application.periodic_tasks, application.policy.claim_limits.total
     every = application.policy.periods
     if application.deliver is not None:
-        workers[Part.WEBHOOKS] = delivery_worker.DeliveryWorker(
+        workers[Part.WEBHOOKS] = DeliveryWorker(
             application.deliver,
             tasks[Part.WEBHOOKS],
             max_in_flight=in_flight,
             round_s=every.deliveries_s,
         )
     if application.notes is not None:
-        workers[Part.NOTES] = note_worker.NoteWorker(
-            application.notes.write, tasks[Part.NOTES], round_s=every.notes_s
-        )
+        workers[Part.NOTES] = NoteWorker(application.notes.write, tasks[Part.NOTES], round_s=every.notes_s)
     return workers
 
 
 @asynccontextmanager
-async def _running(worker: delivery_worker.DeliveryWorker | note_worker.NoteWorker) -> AsyncIterator[None]:
+async def _running(worker: DeliveryWorker | NoteWorker) -> AsyncIterator[None]:
     task = asyncio.create_task(worker.run())
     try:
         yield

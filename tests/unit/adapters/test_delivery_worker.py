@@ -11,7 +11,7 @@ import pytest
 from attrs import define, field
 
 from meetcore.adapters.postgres.webhooks.deliveries import PostgresDeliveryRepository
-from meetcore.adapters.worker.delivery_worker import DeliveryWorker
+from meetcore.adapters.worker.workers import DeliveryWorker
 from meetcore.domain.webhooks.deliveries import Attempt, DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault
 from meetcore.adapters.worker import scheduler
-from meetcore.adapters.worker.note_worker import NoteWorker
+from meetcore.adapters.worker.workers import NoteWorker
 from meetcore.composition import observability
 from meetcore.composition.application import build
 from meetcore.composition.observability import LOGGED

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from attrs import frozen
 
-from meetcore.adapters.api.commands import curl_command, json_text
+from meetcore.adapters.api.examples import curl_command, json_text
 
 Json = dict[str, Any]
 

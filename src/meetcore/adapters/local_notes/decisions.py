@@ -11,9 +11,8 @@ from typing import Final
 
 from attrs import frozen
 
-from meetcore.adapters.local_notes.lexicon import words_of
+from meetcore.adapters.local_notes.lexicon import terms_of, words_of
 from meetcore.adapters.local_notes.reading import Meeting
-from meetcore.adapters.local_notes.words import terms_of
 from meetcore.domain.notes.due_words import MONTHS, NUMBERS, WEEKDAYS
 from meetcore.domain.notes.notes import Decision
 

@@ -13,11 +13,9 @@ from typing import Final
 from attrs import define, field, frozen
 
 from meetcore.adapters.local_notes.due_phrases import due_spans
-from meetcore.adapters.local_notes.lexicon import classes, words_of
+from meetcore.adapters.local_notes.lexicon import classes, is_english_verb, is_verb, terms_of, words_of
 from meetcore.adapters.local_notes.names import People
 from meetcore.adapters.local_notes.sentences import Sentence
-from meetcore.adapters.local_notes.verbs import is_english_verb, is_verb
-from meetcore.adapters.local_notes.words import terms_of
 
 _TOKEN: Final = re.compile(r"\d[\w.,:/%-]*|[^\W\d_][\w'-]*|[?!.,:;…]")
 _PASSIVE: Final = re.compile(r"di-?[a-z]{4,}")

@@ -15,11 +15,10 @@ from typing import Final
 
 from meetcore.adapters.local_notes.actions import actions_in
 from meetcore.adapters.local_notes.decisions import decided_in, recaps_in
-from meetcore.adapters.local_notes.mechanics import is_small_talk
+from meetcore.adapters.local_notes.lexicon import content_of, is_small_talk
 from meetcore.adapters.local_notes.model import Model, scores_of, shipped
 from meetcore.adapters.local_notes.reading import read
 from meetcore.adapters.local_notes.sentences import Sentence, sentences_of
-from meetcore.adapters.local_notes.words import content_of
 from meetcore.domain.notes import notes, transcripts
 from meetcore.ports.ai import NOTHING_KEPT, KeptParts
 

@@ -3,7 +3,6 @@
 A payment's id is its order id there, which Midtrans lets be paid once.
 """
 
-from meetcore.adapters.midtrans.gateway import MidtransAccess, MidtransGateway
-from meetcore.adapters.midtrans.notifications import midtrans_notifications
+from meetcore.adapters.midtrans.gateway import MidtransAccess, MidtransGateway, midtrans_notifications
 
 __all__ = ["MidtransAccess", "MidtransGateway", "midtrans_notifications"]

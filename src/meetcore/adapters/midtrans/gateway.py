@@ -13,9 +13,15 @@ deny, expire, failure, cancel                  of one attempt: pending while Sna
 deny, cancel of a payment that was paid        reversed
 refund, chargeback, and the partial ones       reversed
 =============================================  ===============================================================
+
+Notifications are verified by their `signature_key`, the SHA-512 of order id, status code, gross amount and
+server key, one after the other. It covers neither the status nor a time: an old one may be sent again, which
+only makes the payment be asked about.
 """
 
 import base64
+import hashlib
+import hmac
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -24,6 +30,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
+import msgspec
 from attrs import field, frozen
 
 from meetcore.adapters.bounded_http import HttpResponse
@@ -31,14 +38,26 @@ from meetcore.adapters.gateway_calls import (
     BUDGET_S,
     GatewayHttp,
     below,
+    kept_body,
     kept_response,
+    payment_id,
     whole_units,
 )
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.payments.payments import GatewayAnswer, GatewayStatus, Payment, PaymentStatus
 from meetcore.domain.payments.refunds import Refund, RefundState
 from meetcore.ports.observability import NO_TRACING, Tracing
-from meetcore.ports.payments import Checkout, CheckoutOrder, GatewayRecord, GatewayRefused, GatewayUnknown
+from meetcore.ports.payments import (
+    Checkout,
+    CheckoutOrder,
+    GatewayRecord,
+    GatewayRefused,
+    GatewayUnknown,
+    Notification,
+    NotificationInvalid,
+    NotificationMalformed,
+    NotificationParser,
+)
 
 NAME: Final = "midtrans"
 CURRENCY: Final = "IDR"
@@ -294,3 +313,39 @@ def _page_request(order: CheckoutOrder, now: datetime) -> Mapping[str, Any]:
         "expiry": {"start_time": begin, "unit": "minutes", "duration": minutes},
         "page_expiry": {"unit": "minutes", "duration": minutes},
     }
+
+
+@frozen
+class _Signed:
+    order_id: str
+    status_code: str
+    gross_amount: str
+    signature_key: str = field(repr=False)
+
+
+def midtrans_notifications(server_key: str) -> NotificationParser:
+    """Return the parser of notifications that are signed with a merchant's key, which is not empty."""
+    if not server_key:
+        raise ValueError("the server key of Midtrans is empty")
+
+    def read(body: bytes, headers: Mapping[str, str], now: datetime) -> Notification | None:
+        try:
+            signed = msgspec.json.decode(body, type=_Signed)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise NotificationInvalid("no signature of Midtrans") from error
+        text = signed.order_id + signed.status_code + signed.gross_amount + server_key
+        expected = hashlib.sha512(text.encode("utf-8", "replace")).hexdigest()
+        given = signed.signature_key.lower().encode("utf-8", "replace")
+        if not hmac.compare_digest(expected.encode(), given):
+            raise NotificationInvalid("the signature is wrong")
+        known = payment_id(signed.order_id)
+        return None if known is None else Notification(known, _kept(body))
+
+    return read
+
+
+def _kept(body: bytes) -> str:
+    try:
+        return kept_body(msgspec.json.decode(body), KEPT)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise NotificationMalformed from error

@@ -15,8 +15,13 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Final, NoReturn
 from uuid import UUID
 
-from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
-from meetcore.adapters.sandbox.state import SandboxMeetingState, SandboxState
+from meetcore.adapters.sandbox.state import (
+    SandboxCall,
+    SandboxFault,
+    SandboxFaults,
+    SandboxMeetingState,
+    SandboxState,
+)
 from meetcore.domain.meetings import cancellation, hosts, meetings, views
 from meetcore.ports import store, video_provider
 

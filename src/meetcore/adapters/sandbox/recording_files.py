@@ -12,9 +12,14 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
-from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.provider import meeting_uuid
-from meetcore.adapters.sandbox.state import SandboxSession, SandboxState
+from meetcore.adapters.sandbox.state import (
+    SandboxCall,
+    SandboxFault,
+    SandboxFaults,
+    SandboxSession,
+    SandboxState,
+)
 from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
 from meetcore.ports.store import StoreUnavailable

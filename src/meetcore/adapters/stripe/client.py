@@ -2,15 +2,20 @@
 
 The library sends no telemetry and no description of this machine. It repeats nothing: its caller does,
 with the same idempotency key.
+
+Stripe counts amounts in the minor unit of ISO 4217 (https://docs.stripe.com/currencies), but for these:
+rupiah have two decimals there, and a whole rupiah is our unit; ISK and UGX have none, and keep two at Stripe;
+MGA has two, and none at Stripe. Of three decimals the last must be 0.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any, Final
 
 import stripe
 
-from meetcore.adapters.gateway_calls import GatewayHttp, code_text
+from meetcore.adapters.gateway_calls import GatewayHttp, code_text, whole_units
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown
 
 API_URL: Final = "https://api.stripe.com"
@@ -82,3 +87,23 @@ def outcomes() -> Iterator[None]:
         raise GatewayRefused(f"stripe: status {status}{code_text(code or type(error).__name__)}") from None
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:  # no object
         raise GatewayUnknown(f"stripe: no documented answer ({type(error).__name__})") from None
+
+
+_HUNDREDTHS: Final = frozenset({"IDR", "ISK", "UGX"})
+_WHOLE: Final = frozenset({"MGA"})
+_THREE_DECIMALS: Final = frozenset({"BHD", "JOD", "KWD", "OMR", "TND"})
+
+
+def to_stripe(amount: int, currency: str) -> int:
+    """Return an amount in Stripe's unit; raises `GatewayRefused` for one that Stripe does not take."""
+    if currency in _HUNDREDTHS:
+        return amount * 100
+    if (currency in _WHOLE and amount % 100) or (currency in _THREE_DECIMALS and amount % 10):
+        raise GatewayRefused(f"stripe: no such amounts of {currency}")
+    return amount // 100 if currency in _WHOLE else amount
+
+
+def from_stripe(amount: int, currency: str) -> int:
+    """Return an amount in our unit; raises `GatewayUnknown` for a fraction of it, as `whole_units` does."""
+    decimals = -2 if currency in _HUNDREDTHS else 2 if currency in _WHOLE else 0
+    return whole_units(Decimal(amount), decimals)

@@ -2,17 +2,24 @@
 
 A change must come from a page of ours. The browser says so in `Sec-Fetch-Site` (Fetch Metadata) or `Origin`;
 one of them must, and each form also carries a token that only the pages of the session know.
+
+A form that waits for a fresh sign-in is kept in a cookie, and shown again on its page: nothing of it is
+stored by the service or written into an address. What a cookie cannot hold is not kept, and neither are
+passwords and the answers of authenticators.
 """
 
 import base64
 import hashlib
 import hmac
+import json
 import secrets
+import zlib
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from attrs import Factory, field, frozen
+from attrs import Factory, asdict, field, frozen
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
@@ -143,3 +150,41 @@ def may_compress(headers: Headers) -> bool:
     by its compressed size what else is on the page, such as a join link (BREACH).
     """
     return "gzip" in headers.get("accept-encoding", "") and headers.get("sec-fetch-site") in _OWN_SITES
+
+
+FORM_KEPT: Final = timedelta(minutes=20)
+"""A sign-in link works for 15 minutes."""
+MAX_ENCODED: Final = 3500
+"""Characters of a cookie's value: browsers take 4096 bytes with name and attributes (RFC 6265, 6.1)."""
+_MAX_DECODED: Final = 64 * 1024
+_NEVER_KEPT: Final = frozenset({"password", "credential", "confirmed"})
+
+
+@frozen
+class KeptForm:
+    """A form of `owner`, sent to a path from the page that has it."""
+
+    owner: str
+    page: str
+    sent_to: str
+    fields: Mapping[str, str] = field(repr=False)
+
+
+def encode_form(form: KeptForm) -> str | None:
+    """Return a form as the value of a cookie; `None` if it is too long."""
+    kept = asdict(form)
+    kept["fields"] = {name: text for name, text in form.fields.items() if name not in _NEVER_KEPT}
+    text = base64.urlsafe_b64encode(zlib.compress(json.dumps(kept).encode())).decode()
+    return text if len(text) <= MAX_ENCODED else None
+
+
+def decode_form(text: str) -> KeptForm | None:
+    """Read the value of a cookie; `None` for any text that `encode_form` does not return."""
+    try:
+        reader = zlib.decompressobj()
+        found = json.loads(reader.decompress(base64.urlsafe_b64decode(text), _MAX_DECODED))
+        form = KeptForm(**found)
+        texts = [form.owner, form.page, form.sent_to, *form.fields, *form.fields.values()]
+    except (ValueError, TypeError, AttributeError, zlib.error):
+        return None
+    return form if all(isinstance(each, str) for each in texts) else None

@@ -51,15 +51,15 @@ def read_days(visit: Visit, first_name: str = "from", last_name: str = "to") -> 
             try:
                 found[name] = date.fromisoformat(text)
             except ValueError:
-                errors[name] = visit.text(_("Write the day as YYYY-MM-DD."))
+                errors[name] = visit.text("Write the day as YYYY-MM-DD.")
     first, last = found.get(first_name), found.get(last_name)
     if not errors and (first or date.min) > (last or date.max):
-        errors[first_name] = visit.text(_("The first day lies after the last one."))
+        errors[first_name] = visit.text("The first day lies after the last one.")
     is_in_range = all(day is None or 1970 <= day.year < 9999 for day in (first, last))
     return (
         DayRange(first, last, errors)
         if is_in_range
-        else DayRange(errors={first_name: visit.text(_("There is no such day."))})
+        else DayRange(errors={first_name: visit.text("There is no such day.")})
     )
 
 

@@ -21,7 +21,6 @@ from meetcore.adapters.web.pages import (
     notes,
     overview,
     playground,
-    receipts,
     requests,
     settings,
     statements,
@@ -37,7 +36,7 @@ from meetcore.usecases.members import dashboard, passkeys
 from meetcore.usecases.payments.start_payment import CREDITS_PAGE
 
 _ROOMS: Final = (
-    overview, meeting_lists, meetings, notes, credits, receipts, money, statements, requests, connect,
+    overview, meeting_lists, meetings, notes, credits, money, statements, requests, connect,
     playground, webhooks, members, settings,
 )  # fmt: skip
 

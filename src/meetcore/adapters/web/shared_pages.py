@@ -7,7 +7,6 @@ from uuid import UUID
 from starlette.responses import JSONResponse, Response
 
 from meetcore.adapters.web import audit_texts, forms
-from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import (
     HEADERS,
     AreaPage,
@@ -56,9 +55,9 @@ async def _ask_to_remove(visit: AnyVisit) -> Question | None:
     if name is None:
         return None
     return Question(
-        visit.text(_("Remove the passkey %(name)s?"), name=name),
-        visit.text(_("It does not sign you in any more.")),
-        visit.text(_("Remove the passkey")),
+        visit.text("Remove the passkey %(name)s?", name=name),
+        visit.text("It does not sign you in any more."),
+        visit.text("Remove the passkey"),
     )
 
 

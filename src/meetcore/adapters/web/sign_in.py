@@ -61,7 +61,7 @@ Begin = Callable[[Browser], Awaitable[NewSession | NewOperatorSession]]
 
 def unusable_link(look: Look, again: str) -> Response:
     """Render the page of a link that was used or has expired; `again` is where to ask for another."""
-    text = look.text(_("It was used, has expired, or was asked for in another browser."))
+    text = look.text("It was used, has expired, or was asked for in another browser.")
     return look.message(_("This link does not work"), text, again, _("Ask for a new link"), 410)
 
 
@@ -121,12 +121,10 @@ class SignInPages(Generic[Who, Use, Allowed]):
         try:
             await self.site.area.send_link(email, browser, self.site.client_address(request), look.language)
         except InvalidEmail:
-            errors = {"email": look.text(_("Write the address like name@example.com."))}
+            errors = {"email": look.text("Write the address like name@example.com.")}
             return self._form(look, after, email=email, errors=errors, status=422)
         except RateLimited:
-            errors = {
-                "email": look.text(_("Too many links were asked for. Wait some minutes and try again."))
-            }
+            errors = {"email": look.text("Too many links were asked for. Wait some minutes and try again.")}
             return self._form(look, after, email=email, errors=errors, status=429)
         answer = look.message(
             _("Look into your mail"), look.text(_SENT, email=email), self.site.area.sign_in,

@@ -57,11 +57,11 @@ class SignUpPages:
         try:
             await self._use.request(asked)
         except InvalidEmail:
-            return self._form(look, form, {"email": look.text(_("Write the address like name@example.com."))})
+            return self._form(look, form, {"email": look.text("Write the address like name@example.com.")})
         except InvalidRequest as refusal:
             return self._form(look, form, explain(look, refusal))
         except RateLimited:
-            text = look.text(_("Too many attempts. Wait some minutes."))
+            text = look.text("Too many attempts. Wait some minutes.")
             return self._form(look, form, {FORM: text}, status=429)
         text = look.text(_SENT, email=email)
         answer = look.message(_("Look into your mail"), text, ROOT, _("Use another address"))

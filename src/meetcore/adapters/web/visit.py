@@ -224,7 +224,7 @@ class AreaVisit(Generic[Who, Use, Allowed]):
 
     def choices(self, texts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Build the options of a filter; the first one, without a value, means all."""
-        return [("", self.text(_("all"))), *((value, self.text(text)) for value, text in texts)]
+        return [("", self.text("all")), *((value, self.text(text)) for value, text in texts)]
 
     def form_page(self, template: str, errors: Mapping[str, str], **values: object) -> Response:
         """Render a page with a form; 422 where the form has errors, by field."""

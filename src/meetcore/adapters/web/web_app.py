@@ -28,8 +28,18 @@ from meetcore.adapters.api.http_common import (
     read_body,
 )
 from meetcore.adapters.catalogues import choose_language
-from meetcore.adapters.web import kept_forms
-from meetcore.adapters.web.cookies import Cookies, form_token, is_form_token, is_same_origin, may_compress
+from meetcore.adapters.web.cookies import (
+    FORM_KEPT,
+    MAX_ENCODED,
+    Cookies,
+    KeptForm,
+    decode_form,
+    encode_form,
+    form_token,
+    is_form_token,
+    is_same_origin,
+    may_compress,
+)  # fmt: skip
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import (
     MAX_FORM_BYTES,
@@ -163,9 +173,9 @@ class Site(Generic[Who, Use, Allowed]):
         now = self.area.use.runtime.now()
         if page.needs_fresh and not sessions.is_fresh(signed_in.session, now):
             answer = see_other(f"{sign_in}&reason=fresh")
-            kept = kept_forms.KeptForm(_owner(signed_in), form_page, request.url.path, form)
-            if form and (text := kept_forms.encode(kept)):
-                self.cookies.set(answer, self.cookies.form, text, kept_forms.KEPT_FOR)
+            kept = KeptForm(_owner(signed_in), form_page, request.url.path, form)
+            if form and (text := encode_form(kept)):
+                self.cookies.set(answer, self.cookies.form, text, FORM_KEPT)
             return answer
         visit = AreaVisit(
             request, signed_in, self.area, look, self.cookies, now, self.client_address(request), form,
@@ -177,8 +187,8 @@ class Site(Generic[Who, Use, Allowed]):
 
     def _with_kept_form(self, visit: AreaVisit[Who, Use, Allowed]) -> AreaVisit[Who, Use, Allowed]:
         """Put the form that was kept for this page, by the same visitor, into a visit."""
-        text = self.cookies.read(visit.request, self.cookies.form, kept_forms.MAX_ENCODED)
-        kept = kept_forms.decode(text) if text and visit.request.method == "GET" else None
+        text = self.cookies.read(visit.request, self.cookies.form, MAX_ENCODED)
+        kept = decode_form(text) if text and visit.request.method == "GET" else None
         if kept is None or (kept.owner, kept.page) != (_owner(visit.signed_in), visit.request.url.path):
             return visit
         return evolve(visit, form=kept.fields, sent_to=kept.sent_to)

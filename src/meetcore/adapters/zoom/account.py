@@ -13,8 +13,7 @@ import msgspec
 from attrs import frozen
 
 from meetcore.adapters.zoom import schemas
-from meetcore.adapters.zoom.calls import ZoomCalls, segment
-from meetcore.adapters.zoom.tokens import NoLog, Tokens, ZoomAccess, open_http
+from meetcore.adapters.zoom.calls import NoLog, Tokens, ZoomAccess, ZoomCalls, open_http, segment
 from meetcore.ports.video_provider import ProviderRefused
 
 SCOPES: Final = {

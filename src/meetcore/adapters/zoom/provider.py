@@ -18,8 +18,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
-from meetcore.adapters.zoom import recording_files, schemas, tokens
-from meetcore.adapters.zoom.calls import BUDGET_S, ZoomCalls, is_number, segment
+from meetcore.adapters.zoom import recording_files, schemas
+from meetcore.adapters.zoom.calls import BUDGET_S, ZoomAccess, ZoomCalls, is_number, segment
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.hosts import PasswordRule
 from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
@@ -53,7 +53,7 @@ class ZoomProvider:
 
     def __init__(
         self,
-        access: tokens.ZoomAccess,
+        access: ZoomAccess,
         log: Log,
         *,
         now: Callable[[], datetime],

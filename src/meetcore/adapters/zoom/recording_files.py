@@ -19,8 +19,8 @@ import httpx
 from attrs import frozen
 
 from meetcore.adapters.bounded_http import tls_context
-from meetcore.adapters.zoom import schemas, tokens
-from meetcore.adapters.zoom.calls import ZoomCalls, is_number, segment
+from meetcore.adapters.zoom import schemas
+from meetcore.adapters.zoom.calls import ZoomAccess, ZoomCalls, is_number, segment
 from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.observability import Log
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
@@ -49,7 +49,7 @@ _UNSATISFIED: Final = re.compile(r"bytes \*/(\d{1,18})")
 class ZoomRecordingFiles:
     """Finds, reads and removes the recording files of one account; waits `read_s` for more bytes."""
 
-    def __init__(self, access: tokens.ZoomAccess, calls: ZoomCalls, log: Log, read_s: float = READ_S) -> None:
+    def __init__(self, access: ZoomAccess, calls: ZoomCalls, log: Log, read_s: float = READ_S) -> None:
         self._api = urlsplit(access.api_url)
         self._calls = calls
         self._log = log

@@ -11,32 +11,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.adapters.web.kept_forms import MAX_ENCODED, KeptForm, decode, encode
+from meetcore.adapters.web.cookies import MAX_ENCODED, KeptForm, decode_form, encode_form
 
 
 @given(st.dictionaries(st.text(max_size=20), st.text(max_size=200), max_size=8))
 def test_a_form_comes_back_as_it_was(fields: dict[str, str]) -> None:
     form = KeptForm("owner", "/page", "/path", fields)
-    text = encode(form)
+    text = encode_form(form)
     if text is None:
         return
     assert len(text) <= MAX_ENCODED
     kept = {
         name: each for name, each in fields.items() if name not in ("password", "credential", "confirmed")
     }
-    assert decode(text) == KeptForm("owner", "/page", "/path", kept)
+    assert decode_form(text) == KeptForm("owner", "/page", "/path", kept)
 
 
 def test_secrets_and_consent_are_not_kept() -> None:
     typed = {"password": "abcdef", "credential": "{}", "confirmed": "yes", "name": "CI"}
-    kept = decode(encode(KeptForm("", "/page", "/path", typed)) or "")
+    kept = decode_form(encode_form(KeptForm("", "/page", "/path", typed)) or "")
     assert kept is not None
     assert kept.fields == {"name": "CI"}
 
 
 def test_a_form_that_no_cookie_holds_is_not_kept() -> None:
     text = "".join(hashlib.sha256(bytes([number])).hexdigest() for number in range(120))
-    assert encode(KeptForm("", "/page", "/path", {"text": text})) is None
+    assert encode_form(KeptForm("", "/page", "/path", {"text": text})) is None
 
 
 def packed(value: object) -> str:
@@ -50,4 +50,4 @@ def packed(value: object) -> str:
     packed({"owner": 1, "page": "", "sent_to": "", "fields": {}}),
 ])  # fmt: skip
 def test_any_other_text_is_no_form(text: str) -> None:
-    assert decode(text) is None
+    assert decode_form(text) is None

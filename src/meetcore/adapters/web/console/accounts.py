@@ -85,15 +85,13 @@ async def _ask_to_suspend(visit: ConsoleVisit) -> Question | None:
     use, account_id = visit.use.accounts, visit.path_id("account")
     found = await use.find(visit.signed_in, visit.client_address, account_id)
     return Question(
-        visit.text(_("Suspend %(name)s?"), name=found.page.account.full_name),
+        visit.text("Suspend %(name)s?", name=found.page.account.full_name),
         visit.text(
-            _(
-                "Its keys are refused from their next request on. What was begun goes on. Its members read "
-                "this reason, its owners by e-mail, too: %(reason)s"
-            ),
+            "Its keys are refused from their next request on. What was begun goes on. Its members read "
+            "this reason, its owners by e-mail, too: %(reason)s",
             reason=reason,
         ),
-        visit.text(_("Suspend the account")),
+        visit.text("Suspend the account"),
     )
 
 
@@ -201,10 +199,10 @@ def _payment_id(entry: EntryLine) -> str:
 def _state(visit: ConsoleVisit, key: ApiKey) -> tuple[str, str]:
     """Describe the state of a key: its text, and the kind of its mark."""
     if key.revoked_at is not None and key.revoked_at <= visit.now:
-        return visit.text(_("revoked")), "bad"
+        return visit.text("revoked"), "bad"
     if key.expires_at is not None and key.expires_at <= visit.now:
-        return visit.text(_("expired")), ""
-    return visit.text(_("active")), "good"
+        return visit.text("expired"), ""
+    return visit.text("active"), "good"
 
 
 def _done(visit: ConsoleVisit, what: str) -> Response:

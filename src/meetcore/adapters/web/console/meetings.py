@@ -47,14 +47,12 @@ async def _ask_to_disable(visit: ConsoleVisit) -> Question:
     week, host_id = await visit.use.hosts.week(visit.signed_in, cap_day(visit.now)), visit.path_id("host")
     found = require_record(next((each for each in week.hosts if each.id == host_id), None), "host")
     return Question(
-        visit.text(_("Disable the host %(name)s?"), name=found.provider_user_id),
+        visit.text("Disable the host %(name)s?", name=found.provider_user_id),
         visit.text(
-            _(
-                "It gets no new meetings: where no other host is free, customers are refused. Those that it "
-                "has take place."
-            )
+            "It gets no new meetings: where no other host is free, customers are refused. Those that it "
+            "has take place."
         ),
-        visit.text(_("Disable")),
+        visit.text("Disable"),
     )
 
 
@@ -147,8 +145,8 @@ async def _decide(visit: ConsoleVisit, decide: Decision, done: str) -> Response:
 
 async def _list(visit: ConsoleVisit, errors: Mapping[str, str], status: int = 200) -> Response:
     found = await visit.use.doubts.list_doubts(visit.signed_in)
-    made = {MeetingStatus.PROVISIONING: (visit.text(_("being made")), True)}
-    cancelled = (visit.text(_("being cancelled")), False)
+    made = {MeetingStatus.PROVISIONING: (visit.text("being made"), True)}
+    cancelled = (visit.text("being cancelled"), False)
     meetings = [(each, *made.get(each.status, cancelled)) for each in found.meetings]
     return visit.page(
         "console/doubts.html",

@@ -60,13 +60,13 @@ async def show_payment(visit: ConsoleVisit) -> Response:
 async def _ask_to_accept(visit: ConsoleVisit) -> Question:
     payment = (await _find(visit)).payment
     return Question(
-        visit.text(_("Accept the payment?")),
+        visit.text("Accept the payment?"),
         visit.text(
-            _("The account gets %(credits)s credits and a receipt of %(amount)s."),
+            "The account gets %(credits)s credits and a receipt of %(amount)s.",
             credits=_count(visit, payment.credits),
             amount=_money(visit, payment, payment.amount),
         ),
-        visit.text(_("Accept")),
+        visit.text("Accept"),
     )
 
 
@@ -92,7 +92,7 @@ async def _ask_to_dismiss(visit: ConsoleVisit) -> Question | None:
         if payment.status is PaymentStatus.PENDING
         else _("Nothing is moved, here or at the gateway. The same doubt does not come again.")
     )
-    return Question(visit.text(_("Close the doubt?")), visit.text(outcome), visit.text(_("Close the doubt")))
+    return Question(visit.text("Close the doubt?"), visit.text(outcome), visit.text("Close the doubt"))
 
 
 @ConsolePage("POST", f"{_ONE}/dismiss", OperatorAction.APPROVE_CREDITS, needs_fresh=True, ask=_ask_to_dismiss)
@@ -119,13 +119,13 @@ async def _ask_to_refund(visit: ConsoleVisit) -> Question | None:
         else _("%(credits)s credits leave the account at once. Then the gateway sends %(amount)s back.")
     )
     return Question(
-        visit.text(_("Refund the payment?")),
+        visit.text("Refund the payment?"),
         visit.text(
             outcome,
             credits=_count(visit, credits),
             amount=_money(visit, payment, refund_amount(payment, credits)),
         ),
-        visit.text(_("Refund")),
+        visit.text("Refund"),
     )
 
 

@@ -68,7 +68,7 @@ async def buy_credits(visit: Visit) -> Response:
         credits = None if package_id else _read_credits(visit, use.show_shop(who, visit.now).free)
         outcome = await use.buy(who, package_id, credits, visit.sent_form(), visit.look.language.value)
     except InvalidAmount:
-        text = visit.text(_("Write a whole number of credits within the bounds."))
+        text = visit.text("Write a whole number of credits within the bounds.")
         return await _show(visit, {"credits": text})
     except DomainError as refusal:
         return await _show(visit, _explain(visit, refusal))
@@ -86,7 +86,7 @@ def _read_credits(visit: Visit, free: FreeAmount | None) -> int:
 
 def _explain(visit: Visit, refusal: DomainError) -> dict[str, str]:
     if isinstance(refusal, NotFound):
-        return {FORM: visit.text(_("This is not on sale any more. Choose another package."))}
+        return {FORM: visit.text("This is not on sale any more. Choose another package.")}
     if isinstance(refusal, UpstreamError):
         text = _("The payment gateway did not answer. Nothing was paid. Try again in a minute.")
         return {FORM: visit.text(text)}

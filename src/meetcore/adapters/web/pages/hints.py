@@ -21,8 +21,8 @@ class Hint:
 def buy_hint(visit: Visit, text: str, kind: str = "warn") -> Hint:
     """Add to a translated text how credits are got: to those who cannot buy them, whom to ask."""
     if not visit.may(Action.BUY_CREDITS):
-        ask = visit.text(_("An owner of the account, or a member with the role Finance, can buy credits."))
-        return Hint(f"{text} {ask}", CREDITS_PAGE, visit.text(_("Credits")), kind)
+        ask = visit.text("An owner of the account, or a member with the role Finance, can buy credits.")
+        return Hint(f"{text} {ask}", CREDITS_PAGE, visit.text("Credits"), kind)
     is_open = visit.use.credits.show_shop(visit.signed_in, visit.now).is_open
     link = _("Buy credits") if is_open else _("How to get credits")
     return Hint(text, CREDITS_PAGE, visit.text(link), kind)

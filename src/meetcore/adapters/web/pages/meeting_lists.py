@@ -93,7 +93,7 @@ async def list_meetings(visit: Visit) -> Response:
             visit.signed_in, wanted, PAGE_SIZE + 1, read_before(visit)
         )
         shown, older = first_page(visit, found, lambda one: one.id, *_FILTERS)
-        heading = visit.text(_("Found, the last made first"))
+        heading = visit.text("Found, the last made first")
         lists = [MeetingList(heading, meeting_rows(visit, shown), older)]
     else:
         when = visit.query("when")
@@ -188,7 +188,7 @@ async def _by_start(visit: Visit, wanted: views.MeetingFilter, when: When) -> Me
         visit.text(_LISTS[when]),
         meeting_rows(visit, shown),
         further,
-        visit.text(_("Later")) if is_upcoming else "",
+        visit.text("Later") if is_upcoming else "",
         visit.text(_("No meeting is planned.") if is_upcoming else _("No meeting is over yet.")),
     )
 
@@ -199,7 +199,7 @@ def _split(visit: Visit, when: When, found: MeetingList) -> list[MeetingList]:
     if when is When.PAST or not over:
         return [found]
     coming = evolve(found, rows=[row for row in found.rows if not row.has_ended])
-    lists = [coming, MeetingList(visit.text(_("Over already")), over)]
+    lists = [coming, MeetingList(visit.text("Over already"), over)]
     return lists if coming.rows or coming.further else lists[1:]
 
 

@@ -90,7 +90,7 @@ def _problems(visit: Visit, wanted: MeetingRequest) -> dict[str, str]:
     rule = visit.use.by_hand.api.estimate.abilities.password
     if rule and any("alphabet" in each.details for each in refusals):
         found["password"] = visit.text(
-            _("Write %(least)s to %(most)s characters of these: %(alphabet)s"),
+            "Write %(least)s to %(most)s characters of these: %(alphabet)s",
             least=rule.min_length,
             most=rule.max_length,
             alphabet=rule.alphabet,
@@ -133,24 +133,20 @@ async def _ask_to_cancel(visit: Visit) -> Question | None:
         return None
     if not cancellation.is_refundable(meeting, now):
         return Question(
-            visit.text(_("End the meeting now?")),
-            visit.text(
-                _("The meeting is in progress: it ends for all participants, and no credits come back.")
-            ),
-            visit.text(_("End the meeting")),
+            visit.text("End the meeting now?"),
+            visit.text("The meeting is in progress: it ends for all participants, and no credits come back."),
+            visit.text("End the meeting"),
         )
     credits = format_count(meeting.credits, visit.look.language)
     return Question(
-        visit.text(_("Cancel the meeting?")),
+        visit.text("Cancel the meeting?"),
         visit.text(
-            _(
-                "%(title)s is removed at the provider, its join link stops working, and %(credits)s credits "
-                "come back. A cancelled meeting cannot be restored."
-            ),
+            "%(title)s is removed at the provider, its join link stops working, and %(credits)s credits "
+            "come back. A cancelled meeting cannot be restored.",
             title=meeting.title,
             credits=credits,
         ),
-        visit.text(_("Cancel the meeting")),
+        visit.text("Cancel the meeting"),
     )
 
 
@@ -169,7 +165,7 @@ async def have_notes_written(visit: Visit) -> Response:
     """Have notes written of a recording, in the language of the button."""
     meeting_id, language = visit.path_id("meeting"), visit.form.get("language", "")
     if language not in set(Language):
-        return await _show(visit, {FORM: visit.text(_("The form cannot be read. Load it again."))})
+        return await _show(visit, {FORM: visit.text("The form cannot be read. Load it again.")})
     wanted = NoteRequest(visit.form.get("recording_id", ""), Language(language))
     record, errors = await apply(
         visit, lambda sent: visit.use.by_hand.create_note(visit.signed_in, meeting_id, wanted, sent)
@@ -254,10 +250,10 @@ def _is_recording_missing(found: MeetingDetails) -> bool:
 def _coming(visit: Visit, found: MeetingDetails) -> str:
     """Say what an ended meeting waits for; empty where its notes show it."""
     if not _is_recording_missing(found):
-        return "" if found.notes else visit.text(_("The notes are being prepared."))
+        return "" if found.notes else visit.text("The notes are being prepared.")
     if found.meeting.options.auto_notulen:
-        return visit.text(_("The recording is being prepared; the notes are written after it."))
-    return visit.text(_("The recording is being prepared."))
+        return visit.text("The recording is being prepared; the notes are written after it.")
+    return visit.text("The recording is being prepared.")
 
 
 def _join_url(visit: Visit, meeting: Meeting) -> str | None:
@@ -277,8 +273,8 @@ def _invitation(visit: Visit, meeting: Meeting) -> str:
         f"{format_instant(meeting.start_at, language).removesuffix(' WIB')}\N{EN DASH}{ends} WIB (UTC+7)",
         *(["", meeting.description] if meeting.description else []),
         "",
-        visit.text(_("Join: %(url)s"), url=url),
-        *([visit.text(_("Password: %(password)s"), password=meeting.password)] if meeting.password else []),
+        visit.text("Join: %(url)s", url=url),
+        *([visit.text("Password: %(password)s", password=meeting.password)] if meeting.password else []),
     ]
     return "\n".join(lines)
 
@@ -293,7 +289,7 @@ def _form(
     if needed is None:
         needed = min((tier.credits for tier in tiers), default=0) if quote is None else quote.credits
     tier_id = values.get("pricing_tier_id", tiers[0].id if tiers else "")
-    too_few = visit.text(_("There are too few credits for this meeting."))
+    too_few = visit.text("There are too few credits for this meeting.")
     return visit.form_page(
         "new_meeting.html",
         errors,
@@ -316,7 +312,7 @@ def _form(
 def _tier_row(visit: Visit, tier: PricingTier) -> tuple[str, str, str, int, int]:
     """Describe a tier for the form: id, name, seats and minutes, credits without and with a recording."""
     text = visit.text(
-        _("%(seats)s participants, %(minutes)s minutes"),
+        "%(seats)s participants, %(minutes)s minutes",
         seats=format_count(tier.capacity, visit.look.language),
         minutes=format_count(tier.max_duration, visit.look.language),
     )

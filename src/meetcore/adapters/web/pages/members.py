@@ -6,7 +6,7 @@ from typing import Final
 from starlette.responses import Response
 
 from meetcore.adapters.web.forms import explain
-from meetcore.adapters.web.texts import ROLE_MEANINGS, ROLE_TEXTS, _
+from meetcore.adapters.web.texts import ROLE_MEANINGS, ROLE_TEXTS
 from meetcore.adapters.web.visit import Page, Question, Visit, own_path, see_other
 from meetcore.domain.errors import DomainError, require_record
 from meetcore.domain.members import roles, sessions
@@ -26,13 +26,13 @@ async def show_team(visit: Visit) -> Response:
 async def invite(visit: Visit) -> Response:
     email, role = visit.form.get("email", "").strip(), _role(visit)
     if role is None:
-        return await _show(visit, {"role": visit.text(_("Choose a role."))})
+        return await _show(visit, {"role": visit.text("Choose a role.")})
     try:
         invited = await visit.use.members.invite(
             visit.signed_in, email, role, visit.client_address, visit.look.language
         )
     except InvalidEmail:
-        return await _show(visit, {"email": visit.text(_("Write the address like name@example.com."))})
+        return await _show(visit, {"email": visit.text("Write the address like name@example.com.")})
     except DomainError as refusal:
         return await _show(visit, explain(visit.look, refusal))
     return see_other(f"{ROOT}?done=invited&left={invited.left}")
@@ -50,7 +50,7 @@ async def revoke_invitation(visit: Visit) -> Response:
 async def change_role(visit: Visit) -> Response:
     role = _role(visit)
     if role is None:
-        return await _show(visit, {"role": visit.text(_("Choose a role."))})
+        return await _show(visit, {"role": visit.text("Choose a role.")})
     try:
         await visit.use.members.change_role(
             visit.signed_in, visit.path_id("member"), role, visit.client_address
@@ -64,14 +64,12 @@ async def _ask_to_remove(visit: Visit) -> Question:
     found, user_id = await visit.use.members.list_members(visit.signed_in), visit.path_id("member")
     member = require_record(next((each for each in found if each.user.id == user_id), None), "member")
     return Question(
-        visit.text(_("Remove %(name)s from the account?"), name=member.user.full_name),
+        visit.text("Remove %(name)s from the account?", name=member.user.full_name),
         visit.text(
-            _(
-                "The member is signed out everywhere and has no access to this account until invited again. "
-                "Keys that the member created go on working."
-            )
+            "The member is signed out everywhere and has no access to this account until invited again. "
+            "Keys that the member created go on working."
         ),
-        visit.text(_("Remove")),
+        visit.text("Remove"),
     )
 
 

@@ -72,7 +72,7 @@ async def show_ledger(visit: Visit) -> Response:
         older="" if further is None else older(visit, further, *_FILTERS, path="/dashboard/ledger"),
         is_far=further is not None and len(found.entries) <= PAGE_SIZE,
         by_key=bool(visit.query("key")),
-        keys=[("any", visit.text(_("all"))), *((str(key.id), key_label(key)) for key in described.keys)],
+        keys=[("any", visit.text("all")), *((str(key.id), key_label(key)) for key in described.keys)],
         errors=days.errors,
         chosen={name: visit.query(name) for name in _FILTERS},
         kinds=visit.choices((each.value, text) for each, text in TRANSFER_KINDS.items()),
@@ -170,7 +170,7 @@ def about(visit: Visit, described: DescribedEntry) -> str:
     if (page := _PAGES.get(reference.type)) is not None:
         return described.title or visit.text(page[1])
     is_opening = reference.id == f"opening-{entry.account_id}"
-    return visit.text(_("Opening balance")) if is_opening else reference.id
+    return visit.text("Opening balance") if is_opening else reference.id
 
 
 def payer(visit: Visit, described: DescribedEntry) -> str:

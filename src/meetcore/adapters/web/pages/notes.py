@@ -187,7 +187,7 @@ class Player:
 @Page("GET", ROOT, Action.VIEW_NOTES)
 async def list_notes(visit: Visit) -> Response:
     found = await visit.use.reads.list_notes(visit.signed_in, PAGE_SIZE + 1, read_before(visit))
-    (shown, older), untitled = first_page(visit, found, lambda one: one.note.id), visit.text(_("Notes"))
+    (shown, older), untitled = first_page(visit, found, lambda one: one.note.id), visit.text("Notes")
     return visit.page(
         "notes.html",
         notes=[(each.note, note_state(visit, each.note), each.title or untitled) for each in shown],
@@ -226,7 +226,7 @@ async def read_note(visit: Visit) -> Response:
         back=back_to(visit, ROOT),
         note=note,
         draft=note.draft if is_done else None,
-        title=visit.text(_("Notes")) if found.meeting is None else found.meeting.title,
+        title=visit.text("Notes") if found.meeting is None else found.meeting.title,
         meeting=found.meeting,
         state=note_state(visit, note),
         is_by_rules=note.written_by == BY_RULES,
@@ -254,7 +254,7 @@ async def edit_note(visit: Visit) -> Response:
         days, no_days = _read_days(visit)
         wanted = read_corrections(visit.form, days)
     except ValueError:
-        return await _edit_form(visit, {FORM: visit.text(_("The form cannot be read. Load it again."))})
+        return await _edit_form(visit, {FORM: visit.text("The form cannot be read. Load it again.")})
     if no_days:
         return await _edit_form(visit, no_days)
     _record, errors = await apply(visit, lambda sent: use.edit_note(who, note_id, wanted, seen, sent))
@@ -294,9 +294,7 @@ def _read_days(visit: Visit) -> tuple[dict[int, date], dict[str, str]]:
             if text:
                 days[place] = date.fromisoformat(text)
         except ValueError:
-            errors[f"due_on-{'new' if place == _NEW else place}"] = visit.text(
-                _("Write the day as YYYY-MM-DD.")
-            )
+            errors[f"due_on-{'new' if place == _NEW else place}"] = visit.text("Write the day as YYYY-MM-DD.")
     return days, errors
 
 
@@ -309,7 +307,7 @@ async def _edit_form(visit: Visit, errors: Mapping[str, str]) -> Response:
         errors,
         note=note,
         draft=note.draft,
-        title=visit.text(_("Notes")) if found.meeting is None else found.meeting.title,
+        title=visit.text("Notes") if found.meeting is None else found.meeting.title,
         speakers=edits.speakers_of(note.transcript)[:MAX_SPEAKERS],
         values={"seen": seen} | dict(visit.form),
         form_key=visit.new_form_key(),

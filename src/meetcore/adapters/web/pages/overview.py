@@ -77,7 +77,7 @@ def _every_day(spending: Sequence[DaySpending], today: date) -> list[DaySpending
 def _bar(visit: Visit, each: DaySpending) -> markup.Bar:
     language = visit.look.language
     title = visit.text(
-        _("%(day)s: meetings %(meetings)s, notes %(notes)s"),
+        "%(day)s: meetings %(meetings)s, notes %(notes)s",
         day=formats.format_day(each.day, language),
         meetings=formats.format_count(each.meetings, language),
         notes=formats.format_count(each.notes, language),
@@ -95,16 +95,16 @@ def _short(visit: Visit, low_threshold: int, days: Sequence[DaySpending]) -> lis
     """
     available, language = visit.signed_in.account.balance - visit.signed_in.account.held, visit.look.language
     if available == 0 and not any(each.meetings or each.notes for each in days):
-        return [buy_hint(visit, visit.text(_("There are no credits. They pay for meetings and notes.")), "")]
+        return [buy_hint(visit, visit.text("There are no credits. They pay for meetings and notes."), "")]
     week = sum(max(each.meetings + each.notes, 0) for each in days[-7:])
     if available < low_threshold:
         text = visit.text(
-            _("%(credits)s credits are available, fewer than the threshold of %(threshold)s."),
+            "%(credits)s credits are available, fewer than the threshold of %(threshold)s.",
             credits=formats.format_count(available, language),
             threshold=formats.format_count(low_threshold, language),
         )
     elif available <= week:
-        text = visit.text(_("The credits last for less than a week at the pace of the last seven days."))
+        text = visit.text("The credits last for less than a week at the pace of the last seven days.")
     else:
         return []
     return [buy_hint(visit, text)]
@@ -114,9 +114,9 @@ def _capped(visit: Visit, keys: Sequence[CappedKey]) -> list[Hint]:
     near = [key.name for key in keys if key.spent >= key.daily_cap * NEARLY]
     return [
         Hint(
-            visit.text(_("The key %(name)s has used most of its cap for today."), name=name),
+            visit.text("The key %(name)s has used most of its cap for today.", name=name),
             "/dashboard/keys",
-            visit.text(_("API keys")),
+            visit.text("API keys"),
         )
         for name in near
     ]
@@ -131,7 +131,7 @@ def _troubled(visit: Visit, endpoints: Sequence[TroubledEndpoint]) -> list[Hint]
         Hint(
             visit.text(texts[each.is_disabled], url=each.url.partition("?")[0]),
             f"/dashboard/webhooks/{each.id}",
-            visit.text(_("Look at it")),
+            visit.text("Look at it"),
         )
         for each in endpoints
     ]

@@ -5,24 +5,74 @@ its path comes from the table of operations. The text of the key is in a cookie 
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote, urlencode
 
-from attrs import frozen
+from attrs import field, frozen
+from starlette.datastructures import Headers
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
-from meetcore.adapters.api.commands import curl_command
+from meetcore.adapters.api.examples import curl_command
 from meetcore.adapters.api.http_common import MAX_BODY_BYTES
 from meetcore.adapters.api.operation import API_ROOT, Operation
 from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.api.paging import MAX_LIMIT
-from meetcore.adapters.web.api_call import ApiAnswer, ApiCall, call_api
 from meetcore.adapters.web.forms import FORM
-from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import Page, Visit
 from meetcore.domain.errors import require_record
 from meetcore.domain.members.roles import Action
 from meetcore.domain.requests.keys import PLAYGROUND_LASTS, ApiKey
+
+
+@frozen
+class ApiCall:
+    """A request to be sent. `path` is not percent-encoded; `headers` may hold a key."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+    @property
+    def url(self) -> str:
+        """The address below the service's own."""
+        return quote(self.path) + (f"?{urlencode(self.query)}" if self.query else "")
+
+
+@frozen
+class ApiAnswer:
+    """An answer, complete."""
+
+    status: int
+    headers: Headers
+    body: bytes = field(repr=False)
+
+
+async def call_api(api: ASGIApp, call: ApiCall) -> ApiAnswer:
+    """Send a request to an ASGI application, and return the answer once it is whole."""
+    given = {"host": "localhost", "content-length": str(len(call.body))} | dict(call.headers)
+    scope: dict[str, Any] = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http",
+        "method": call.method, "path": call.path, "raw_path": quote(call.path).encode(), "root_path": "",
+        "query_string": urlencode(call.query).encode(), "client": None, "server": None,
+        "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
+    }  # fmt: skip
+    sent: list[MutableMapping[str, Any]] = []
+    parts = iter([{"type": "http.request", "body": call.body, "more_body": False}])
+
+    async def receive() -> MutableMapping[str, Any]:
+        return next(parts, {"type": "http.disconnect"})
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    await api(scope, receive, send)
+    body = b"".join(message.get("body", b"") for message in sent[1:])
+    return ApiAnswer(sent[0]["status"], Headers(raw=list(sent[0]["headers"])), body)
+
 
 ROOT: Final = "/dashboard/playground"
 _BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}
@@ -100,7 +150,7 @@ async def send_request(visit: Visit) -> Response:
     """Send the request with the key of the cookie."""
     key, errors = await _find_key(visit), _errors(visit)
     if key is None:
-        errors |= {FORM: visit.text(_("The key of the playground has ended. Nothing was sent."))}
+        errors |= {FORM: visit.text("The key of the playground has ended. Nothing was sent.")}
     if errors:
         return await _show(visit, key, errors)
     return await _show(visit, key, sent=await _send(visit, _cookie(visit)[1]))
@@ -125,7 +175,7 @@ async def _find_key(visit: Visit) -> ApiKey | None:
 def _errors(visit: Visit) -> dict[str, str]:
     """Return the problems of the ids in the path; all others are the API's to find."""
     return {
-        field.name: visit.text(_("Write an id."))
+        field.name: visit.text("Write an id.")
         for field in _fields(_operation(visit))
         if field.is_in_path and ("/" in (text := visit.form.get(field.name, "").strip()) or not text)
     }

@@ -87,7 +87,7 @@ def read_limits(visit: Visit) -> tuple[list[Scope], int | None, dict[str, str]]:
     errors: dict[str, str] = {}
     scopes, daily_cap = read_scopes(visit.form), read_cap(visit, visit.form.get("daily_cap", ""))
     if not scopes:
-        errors["scopes"] = visit.text(_("Choose at least one scope."))
+        errors["scopes"] = visit.text("Choose at least one scope.")
     if isinstance(daily_cap, str):
         errors["daily_cap"], daily_cap = visit.text(daily_cap), None
     return scopes, daily_cap, errors
@@ -136,19 +136,17 @@ async def _ask_to_revoke(visit: Visit) -> Question:
     key = require_record(found, "key")
     if key.client_id is not None:
         return Question(
-            visit.text(_("Revoke the access of %(name)s?"), name=key.name),
-            visit.text(_("The program is refused from its next call on.")),
-            visit.text(_("Revoke the access")),
+            visit.text("Revoke the access of %(name)s?", name=key.name),
+            visit.text("The program is refused from its next call on."),
+            visit.text("Revoke the access"),
         )
     return Question(
-        visit.text(_("Revoke the key %(name)s?"), name=key.name),
+        visit.text("Revoke the key %(name)s?", name=key.name),
         visit.text(
-            _(
-                "Requests with it are refused at once, and it cannot be made to work again. To change to a "
-                "new key without a gap, replace it instead."
-            )
+            "Requests with it are refused at once, and it cannot be made to work again. To change to a "
+            "new key without a gap, replace it instead."
         ),
-        visit.text(_("Revoke the key")),
+        visit.text("Revoke the key"),
     )
 
 
@@ -220,19 +218,19 @@ def _new_id(visit: Visit) -> UUID | None:
 
 def _overlap_text(visit: Visit, hours: int) -> str:
     if hours == 0:
-        return visit.text(_("0 hours: it stops at once"))
+        return visit.text("0 hours: it stops at once")
     if hours == 1:
-        return visit.text(_("1 hour"))
+        return visit.text("1 hour")
     return (
-        visit.text(_("%(hours)s hours"), hours=hours)
+        visit.text("%(hours)s hours", hours=hours)
         if hours < 72
-        else visit.text(_("%(days)s days"), days=hours // 24)
+        else visit.text("%(days)s days", days=hours // 24)
     )
 
 
 def expiry_text(visit: Visit, days: int) -> str:
     """Say for how many days a key works; 0 is until it is revoked."""
-    return visit.text(_("%(days)s days"), days=days) if days else visit.text(_("until it is revoked"))
+    return visit.text("%(days)s days", days=days) if days else visit.text("until it is revoked")
 
 
 REQUESTS: Final = "/dashboard/requests"
@@ -338,7 +336,7 @@ def _read_key(visit: Visit) -> UUID | None:
 
 def _key_choices(visit: Visit, keys: Sequence[KeyUse]) -> list[tuple[str, str]]:
     named = [(str(each.key.id), f"{each.key.name} …{each.key.last_four or ''}") for each in keys]
-    return [("", visit.text(_("all"))), *named]
+    return [("", visit.text("all")), *named]
 
 
 def mark_of(request: request_log.LoggedRequest) -> str:

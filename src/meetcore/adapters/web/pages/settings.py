@@ -43,7 +43,7 @@ async def change_threshold(visit: Visit) -> Response:
         threshold = read_amount(text, visit.look.language, least=0, most=MAX_TYPED)
     except InvalidAmount:
         return await show_with_errors(
-            visit, {"low_threshold": visit.text(_("Write a whole number of credits."))}
+            visit, {"low_threshold": visit.text("Write a whole number of credits.")}
         )
     await visit.use.settings.set_low_threshold(visit.signed_in, visit.client_address, threshold)
     return see_other(f"{ROOT}?done=settings_changed")
@@ -139,7 +139,7 @@ async def erase_account(visit: Visit) -> Response:
     """Erase the account, if its id was typed, and end every session."""
     account_id = visit.signed_in.account.id
     if visit.form.get("account_id", "").strip().lower() != str(account_id):
-        problem = visit.text(_("This is not the id of the account. Nothing was erased."))
+        problem = visit.text("This is not the id of the account. Nothing was erased.")
         return await show_with_errors(visit, {"account_id": problem})
     await visit.use.account_data.erase.for_member(visit.signed_in, visit.client_address)
     text = _(

@@ -1,9 +1,9 @@
-"""Spending by month, key and member, and the statement of a month: a page, a PDF, and its bookings as CSV."""
+"""Spending by month, key and member, the statement of a month as page, PDF and CSV, and receipts as PDF."""
 
 from collections.abc import Sequence
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 from starlette.responses import Response
 
 from meetcore.adapters.catalogues import format_money
@@ -16,18 +16,21 @@ from meetcore.adapters.web.formats import (
 )
 from meetcore.adapters.web.forms import send_csv, send_file
 from meetcore.adapters.web.pages.money import about, key_label, payer
-from meetcore.adapters.web.pages.receipts import parties
-from meetcore.adapters.web.texts import BOOKING_KINDS, BY_HAND, PAGE_OF, TRANSFER_KINDS, _
-from meetcore.adapters.web.visit import Page, Visit
+from meetcore.adapters.web.texts import BOOKING_KINDS, BY_HAND, PAGE_OF, PAYMENT_STATES, TRANSFER_KINDS, _
+from meetcore.adapters.web.visit import Look, Page, Visit
 from meetcore.domain.meetings.schedule import wib_text
 from meetcore.domain.members.roles import Action
 from meetcore.domain.money.spending import MAX_ENTRIES_SUMMED, Payer, Spent
 from meetcore.domain.money.statements import Month, Statement, is_closed, read_month
 from meetcore.domain.money.views import TransactionFilter
+from meetcore.domain.notes.notes import Language
 from meetcore.domain.payments.bookings import Booking, sum_by_currency
-from meetcore.domain.payments.receipts import Buyer
+from meetcore.domain.payments.packages import Seller
+from meetcore.domain.payments.receipts import Buyer, Receipt
+from meetcore.domain.payments.views import PaymentPapers
 from meetcore.domain.records.documents import Block, Document, Facts, Heading, Paragraph, Table
 from meetcore.domain.records.pages import DescribedEntry, KeyName
+from meetcore.usecases.payments.start_payment import CREDITS_PAGE
 
 SPENDING: Final = "/dashboard/spending"
 _COLUMNS: Final = (
@@ -125,7 +128,7 @@ def statement_document(
 ) -> Document:  # fmt: skip
     """Build the document of a statement, in the language of the visit."""
     month, language = statement.month, visit.look.language
-    title = visit.text(_("Statement of %(month)s"), month=format_month(month.first_day, language))
+    title = visit.text("Statement of %(month)s", month=format_month(month.first_day, language))
     return Document(
         title,
         language.value,
@@ -140,10 +143,10 @@ def statement_document(
             *_by_day(visit, statement),
             *_by_entry(visit, entries),
             Paragraph(
-                visit.text(_("Days and times are in WIB (UTC+7). Amounts without a currency are credits."))
+                visit.text("Days and times are in WIB (UTC+7). Amounts without a currency are credits.")
             ),
             Paragraph(
-                visit.text(_("Every single entry is in the CSV file of this month, on the page Spending."))
+                visit.text("Every single entry is in the CSV file of this month, on the page Spending.")
             ),
         ],
     )
@@ -154,21 +157,21 @@ def _statement_facts(visit: Visit, statement: Statement) -> Facts:
     days = f"{format_day(month.first_day, language)} \N{EN DASH} {format_day(month.last_day, language)}"
     return Facts(
         [
-            (visit.text(_("Statement number")), f"{month}-{account.id.hex[-12:]}"),
-            (visit.text(_("Account")), account.full_name),
-            (visit.text(_("Account id")), str(account.id)),
-            (visit.text(_("Period")), days),
-            (visit.text(_("Opening balance")), format_count(statement.opening, language)),
-            (visit.text(_("Closing balance")), format_count(statement.closing, language)),
+            (visit.text("Statement number"), f"{month}-{account.id.hex[-12:]}"),
+            (visit.text("Account"), account.full_name),
+            (visit.text("Account id"), str(account.id)),
+            (visit.text("Period"), days),
+            (visit.text("Opening balance"), format_count(statement.opening, language)),
+            (visit.text("Closing balance"), format_count(statement.closing, language)),
         ]
     )
 
 
 def _bookings(visit: Visit, bookings: Sequence[Booking]) -> Sequence[Block]:
     """Build the table of purchases and refunds, with a sum of each currency."""
-    heading, language = Heading(visit.text(_("Purchases and refunds"))), visit.look.language
+    heading, language = Heading(visit.text("Purchases and refunds")), visit.look.language
     if not bookings:
-        return [heading, Paragraph(visit.text(_("Nothing was bought or refunded in this month.")))]
+        return [heading, Paragraph(visit.text("Nothing was bought or refunded in this month."))]
     head = [
         visit.text(text)
         for text in (_("Date"), _("For"), _("Receipt"), _("Credits"), _("Price"), _("Tax"), _("Total"))
@@ -186,7 +189,7 @@ def _bookings(visit: Visit, bookings: Sequence[Booking]) -> Sequence[Block]:
         for each in bookings
     ]  # fmt: skip
     sums = [
-        row(visit.text(_("Sum")), "", "", credits, price, tax, price + tax, currency=currency)
+        row(visit.text("Sum"), "", "", credits, price, tax, price + tax, currency=currency)
         for currency, (credits, price, tax) in sum_by_currency(bookings).items()
     ]
     return [heading, Table(head, [*rows, *sums[:-1]], (3, 4, 3, 2, 3, 3, 3), (3, 4, 5, 6), sums[-1])]
@@ -194,16 +197,16 @@ def _bookings(visit: Visit, bookings: Sequence[Booking]) -> Sequence[Block]:
 
 def _by_kind(visit: Visit, statement: Statement) -> Sequence[Block]:
     language = visit.look.language
-    heading = Heading(visit.text(_("By kind")))
+    heading = Heading(visit.text("By kind"))
     if not statement.lines:
-        return [heading, Paragraph(visit.text(_("There were no entries in this month.")))]
-    head = [visit.text(_("Kind")), visit.text(_("Entries")), visit.text(_("Credits"))]
+        return [heading, Paragraph(visit.text("There were no entries in this month."))]
+    head = [visit.text("Kind"), visit.text("Entries"), visit.text("Credits")]
     rows = [
         [visit.text(TRANSFER_KINDS[kind]), format_count(entries, language), format_change(credits, language)]
         for kind, entries, credits in statement.by_kind()
     ]
     change = format_change(statement.closing - statement.opening, language)
-    total = [visit.text(_("Sum")), format_count(statement.entries, language), change]
+    total = [visit.text("Sum"), format_count(statement.entries, language), change]
     return [heading, Table(head, rows, (6, 2, 3), (1, 2), total)]
 
 
@@ -221,7 +224,7 @@ def _by_day(visit: Visit, statement: Statement) -> Sequence[Block]:
         ]
         for line in statement.lines
     ]
-    return [Heading(visit.text(_("By day"))), Table(head, rows, (3, 5, 2, 3), (2, 3))]
+    return [Heading(visit.text("By day")), Table(head, rows, (3, 5, 2, 3), (2, 3))]
 
 
 def _by_payer(visit: Visit, payers: Sequence[tuple[str, Spent]]) -> Sequence[Block]:
@@ -234,7 +237,7 @@ def _by_payer(visit: Visit, payers: Sequence[tuple[str, Spent]]) -> Sequence[Blo
         [name, *(format_count(credits, language) for credits in (spent.meetings, spent.notes, spent.total))]
         for name, spent in payers
     ]
-    return [Heading(visit.text(_("Spending by key and member"))), Table(head, rows, (6, 2, 2, 2), (1, 2, 3))]
+    return [Heading(visit.text("Spending by key and member")), Table(head, rows, (6, 2, 2, 2), (1, 2, 3))]
 
 
 def _by_entry(visit: Visit, entries: Sequence[DescribedEntry]) -> Sequence[Block]:
@@ -251,6 +254,77 @@ def _by_entry(visit: Visit, entries: Sequence[DescribedEntry]) -> Sequence[Block
         ]
         for each in reversed(entries)
     ]
-    last = visit.text(_("The last %(entries)s entries"), entries=format_count(MAX_LISTED, language))
-    heading = visit.text(_("Entries")) if len(entries) < MAX_LISTED else last
+    last = visit.text("The last %(entries)s entries", entries=format_count(MAX_LISTED, language))
+    heading = visit.text("Entries") if len(entries) < MAX_LISTED else last
     return [Heading(heading), Table(head, rows, (4, 6, 4, 2), (3,))]
+
+
+@Page("GET", f"{CREDITS_PAGE}/{{id}}/receipt.pdf", Action.VIEW_STATEMENTS)
+async def download_receipt(visit: Visit) -> Response:
+    """Send the receipt of a payment as PDF, in the language of the page or that of `lang`."""
+    found, receipt = await visit.use.credits.find_receipt(visit.signed_in, visit.path_id("receipt"))
+    chosen = visit.query("lang")
+    look = evolve(visit.look, language=Language(chosen)) if chosen in set(Language) else visit.look
+    made = await visit.use.printer.print_pdf(
+        visit.signed_in.account.id, receipt_document(look, found, receipt)
+    )
+    return send_file(made, f"receipt-{receipt.text}.pdf", "application/pdf")
+
+
+def receipt_document(look: Look, found: PaymentPapers, receipt: Receipt) -> Document:
+    """Build the document of a receipt."""
+    payment, language = found.payment, look.language
+    money = [format_money(each, payment.currency, language) for each in (payment.price, payment.tax)]
+    total = format_money(payment.amount, payment.currency, language)
+    credits = format_count(payment.credits, language)
+    bought = look.text("%(credits)s credits", credits=credits)
+    if payment.package_id:
+        package = look.text("package %(id)s", id=payment.package_id)
+        bought = f"{bought} ({package})"
+    head = [look.text(text) for text in (_("Item"), _("Price"), _("Tax"), _("Total"))]
+    facts = [
+        (look.text("Receipt number"), receipt.text),
+        (look.text("Date (WIB)"), format_day(receipt.issued_at, language)),
+        (look.text("Status"), look.text(PAYMENT_STATES[payment.status][0])),
+        *([(look.text("Method"), payment.method)] if payment.method else []),
+        (look.text("Payment id"), str(payment.id)),
+    ]
+    return Document(
+        look.text("Receipt %(number)s", number=receipt.text),
+        language.value,
+        receipt.issued_at,
+        look.text(PAGE_OF),
+        [
+            Facts(facts),
+            *parties(look, receipt.seller, receipt.buyer),
+            Heading(look.text("Credits")),
+            Table(head, [[bought, *money, total]], (6, 3, 3, 3), (1, 2, 3)),
+            *_refund(look, found),
+        ],
+    )
+
+
+def _refund(look: Look, found: PaymentPapers) -> Sequence[Block]:
+    """Show the refund of a payment, unless it failed."""
+    refund, language = found.refund, look.language
+    if refund is None or refund.failed_at is not None:
+        return ()
+    sent_at = refund.paid_back_at
+    facts = [
+        (look.text("Date (WIB)"), format_day(refund.created_at, language)),
+        (look.text("Credits"), format_count(refund.credits, language)),
+        (look.text("Amount"), format_money(refund.amount, found.payment.currency, language)),
+        (look.text("Sent back"), format_day(sent_at, language) if sent_at else look.text("not yet")),
+    ]
+    return (Heading(look.text("Refund")), Facts(facts))
+
+
+def parties(look: Look, seller: Seller, buyer: Buyer) -> Sequence[Block]:
+    """Name who sells, unless the settings name none, and who buys, each with address and tax number."""
+    named: list[tuple[str, Seller | Buyer]] = [(_("Seller"), seller)] if seller.name else []
+    blocks: list[Block] = []
+    for heading, party in (*named, (_("Buyer"), buyer)):
+        number = look.text("Tax number: %(number)s", number=party.tax_number) if party.tax_number else ""
+        lines = (party.name, party.address, number)
+        blocks += [Heading(look.text(heading)), Paragraph("\n".join(line for line in lines if line))]
+    return blocks

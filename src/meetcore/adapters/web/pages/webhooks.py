@@ -18,7 +18,6 @@ from meetcore.adapters.web.texts import (
     ERROR_TEXTS,
     EVENT_TEXTS,
     STATUS_ERROR,
-    _,
 )
 from meetcore.adapters.web.visit import Page, Question, Visit, see_other
 from meetcore.domain.errors import DomainError, refusal_of
@@ -113,32 +112,28 @@ async def _find(visit: Visit) -> endpoints.Endpoint:
 
 async def _ask_to_rotate(visit: Visit) -> Question:
     return Question(
-        visit.text(_("Rotate the signing secret?")),
+        visit.text("Rotate the signing secret?"),
         visit.text(
-            _(
-                "Deliveries to %(url)s are signed with a new secret from now on. For %(hours)s hours the old "
-                "one signs beside it in webhook-signature, but not in X-Service-Signature: a receiver that "
-                "checks that header refuses deliveries until it has the new secret."
-            ),
+            "Deliveries to %(url)s are signed with a new secret from now on. For %(hours)s hours the old "
+            "one signs beside it in webhook-signature, but not in X-Service-Signature: a receiver that "
+            "checks that header refuses deliveries until it has the new secret.",
             url=(await _find(visit)).url,
             hours=endpoints.MAX_OVERLAP_HOURS,
         ),
-        visit.text(_("Rotate the secret")),
+        visit.text("Rotate the secret"),
     )
 
 
 async def _ask_to_remove(visit: Visit) -> Question:
     return Question(
-        visit.text(_("Remove the webhook?")),
+        visit.text("Remove the webhook?"),
         visit.text(
-            _(
-                "%(url)s gets no more events. Its pending deliveries are not sent, and the earlier ones and "
-                "the secret are gone from these pages. This cannot be undone. To stop deliveries for a "
-                "while, pause it."
-            ),
+            "%(url)s gets no more events. Its pending deliveries are not sent, and the earlier ones and "
+            "the secret are gone from these pages. This cannot be undone. To stop deliveries for a "
+            "while, pause it.",
             url=(await _find(visit)).url,
         ),
-        visit.text(_("Remove the webhook")),
+        visit.text("Remove the webhook"),
     )
 
 
@@ -219,7 +214,7 @@ def _since(visit: Visit) -> datetime | None:
 
 
 def _no_time(visit: Visit) -> Mapping[str, str]:
-    return {"since": visit.text(_("Write a day and a time."))}
+    return {"since": visit.text("Write a day and a time.")}
 
 
 async def _recover(visit: Visit, since: datetime, part: str = "") -> Response:
@@ -230,9 +225,9 @@ async def _recover(visit: Visit, since: datetime, part: str = "") -> Response:
     )
     if errors:
         return await _show(visit, errors)
-    notice = visit.text(_("Deliveries that are sent again: %(count)s."), count=record["deliveries"])
+    notice = visit.text("Deliveries that are sent again: %(count)s.", count=record["deliveries"])
     if record["has_more"]:
-        notice += " " + visit.text(_("There may be more: send the form again."))
+        notice += " " + visit.text("There may be more: send the form again.")
     return await _show(visit, notice=notice)
 
 
@@ -282,7 +277,7 @@ def _payload(visit: Visit, text: bytes) -> str:
     payload = json.loads(text)
     data = payload.get("data")
     if visit.is_view and isinstance(data, dict):
-        hidden = visit.text(_("(hidden)"))
+        hidden = visit.text("(hidden)")
         payload["data"] = {name: hidden if name in _HIDDEN and data[name] else data[name] for name in data}
     return _indented(payload)
 

@@ -1,8 +1,9 @@
-"""Claim due deliveries at each notification or round, and keep posts in flight.
+"""The delivery worker and the note worker, each with a notifier and a limit of its own.
 
-Posts that end while a batch is being recorded make the next batch, so that batches grow with the load. Beside
-the deliveries it does periodic tasks, each in rounds of its own, so that a provider that is slow to answer
-delays nothing else.
+The delivery worker claims due deliveries at each notification or round, and keeps posts in flight. Posts that
+end while a batch is being recorded make the next batch, so that batches grow with the load. Beside the
+deliveries it does periodic tasks, each in rounds of its own, so that a provider that is slow to answer delays
+nothing else.
 """
 
 import asyncio
@@ -12,8 +13,10 @@ from functools import partial
 import structlog
 
 from meetcore.adapters.worker.scheduler import ClaimingWorker, log_faults, wait_at_most
+from meetcore.domain.notes.views import NoteTask
 from meetcore.domain.webhooks.views import Claimed
 from meetcore.ports import observability, store, webhook_sender
+from meetcore.usecases.notes.write_notes import WriteNotes
 from meetcore.usecases.runtime import PeriodicTask
 from meetcore.usecases.webhooks.deliver import DeliverWebhooks, PostResult
 
@@ -137,3 +140,40 @@ def _ids(claimed: Claimed) -> dict[str, str]:
         "delivery_id": str(claimed.delivery_id),
         "event_id": str(claimed.event_id),
     } | ({"request_id": request_id} if (request_id := observability.request_of(claimed.cause)) else {})
+
+
+class NoteWorker(ClaimingWorker):
+    """Works on several notes at once, beside the recordings' tasks; see `ClaimingWorker`.
+
+    Its work in progress at a stop is due again at once, for another worker.
+    """
+
+    during = "claim notes"
+
+    def __init__(
+        self, write: WriteNotes, periodic_tasks: Sequence[PeriodicTask], *, round_s: float = 1.0
+    ) -> None:
+        super().__init__(periodic_tasks, round_s)
+        self._write = write
+
+    async def _claim(self) -> bool:
+        """Claim notes up to the limit; false, as more can be claimed only once a note has ended."""
+        room = self._write.in_flight - len(self._in_flight)
+        for task in await self._write.claim(room) if room > 0 else []:
+            self._start(self._work(task))
+        return False
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        super()._ended(task)
+        self._wake.set()
+
+    async def _work(self, task: NoteTask) -> None:
+        async def work() -> bool:
+            await self._write.work(task)
+            return True
+
+        note = task.note
+        with structlog.contextvars.bound_contextvars(
+            account_id=str(note.account_id), note_id=str(note.id), step=note.step.value
+        ):
+            await log_faults(work, "note")
