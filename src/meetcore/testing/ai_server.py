@@ -35,8 +35,8 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, ClassVar, Final
 
 from attrs import asdict, define, field, frozen
@@ -295,15 +295,11 @@ async def _faulty(fault: Fault, request: stand_in.Request, reply: stand_in.Reply
     return _completion(body["model"], *_MALFORMED[fault.fault]) if fault.fault in _MALFORMED else reply
 
 
-@asynccontextmanager
-async def ai_stand_in(
+def ai_stand_in(
     models: Models | None = None, latency_s: float = 0.0, port: int = 0
-) -> AsyncIterator[AiStandIn]:
+) -> AbstractAsyncContextManager[AiStandIn]:
     """Run a stand-in on loopback, on a free port unless one is given."""
-    ai = AiStandIn(models or Models(), latency_s)
-    async with stand_in.serving(ai.handle, port) as taken:
-        ai.url = f"http://127.0.0.1:{taken}"
-        yield ai
+    return AiStandIn(models or Models(), latency_s).served(port)
 
 
 def main() -> None:

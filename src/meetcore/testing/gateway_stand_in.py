@@ -22,6 +22,7 @@ import asyncio
 from abc import abstractmethod
 from collections import Counter, deque
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
@@ -42,6 +43,11 @@ SECRET: Final = "stand-in-secret"
 NOTICE_SECRET: Final = "stand-in-notices"
 PAYER: Final = ("4811111111111114", "481111******1114", "Rina Wijaya", "rina@example.com", "0812345678")
 """What a customer types on a gateway's page, which none of our records may have."""
+
+
+def utc_now() -> datetime:
+    """Return the present instant."""
+    return datetime.now(UTC)
 
 
 @define
@@ -88,6 +94,11 @@ class GatewayStandIn(StandIn[Fault]):
         self.calls: Counter[str] = Counter()
         self.requests: deque[Request] = deque(maxlen=100)
         self.notices: dict[str, list[Notice]] = {}
+        self._by_key: dict[str, tuple[bytes, Reply]] = {}
+
+    def forget_keys(self) -> None:
+        """Let the time of the idempotency keys pass."""
+        self._by_key.clear()
 
     @abstractmethod
     def call_of(self, request: Request) -> str:

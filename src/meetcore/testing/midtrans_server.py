@@ -15,15 +15,14 @@ import base64
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 from uuid import UUID
 
 from attrs import define, field
 
 from meetcore.testing.gateway_stand_in import PAYER, SECRET, GatewayRefusal, GatewayStandIn, Notice
-from meetcore.testing.stand_in import Reply, Request, as_json, port_option, run_stand_in, serving
+from meetcore.testing.stand_in import Reply, Request, as_json, port_option, run_stand_in
 
 _CODES: Final = {"settlement": "200", "capture": "200", "pending": "201", "deny": "202", "expire": "407"}
 
@@ -50,7 +49,6 @@ class MidtransStandIn(GatewayStandIn):
         self.server_key = server_key
         self.orders: dict[str, _Order] = {}
         self.refuses_second_page = False
-        self._by_key: dict[str, Reply] = {}
 
     def call_of(self, request: Request) -> str:
         """Tell by the path."""
@@ -74,7 +72,7 @@ class MidtransStandIn(GatewayStandIn):
             raise GatewayRefusal(401, body)
         key = request.headers.get("idempotency-key", "")
         if request.method == "POST" and key in self._by_key:
-            return self._by_key[key]
+            return self._by_key[key][1]
         match request.segments:
             case ("snap", "v1", "transactions"):
                 reply = self._open(request.json)
@@ -85,12 +83,8 @@ class MidtransStandIn(GatewayStandIn):
             case _:
                 raise GatewayRefusal(404, {"status_code": "404"})
         if key:
-            self._by_key[key] = reply
+            self._by_key[key] = b"", reply
         return reply
-
-    def forget_keys(self) -> None:
-        """Let the five minutes of the idempotency keys pass."""
-        self._by_key.clear()
 
     def _open(self, wanted: dict[str, Any]) -> Reply:
         details = wanted["transaction_details"]
@@ -208,13 +202,11 @@ class MidtransStandIn(GatewayStandIn):
         return Notice(json.dumps(about).encode(), notice.headers)
 
 
-@asynccontextmanager
-async def midtrans_stand_in(server_key: str = SECRET, port: int = 0) -> AsyncIterator[MidtransStandIn]:
+def midtrans_stand_in(
+    server_key: str = SECRET, port: int = 0
+) -> AbstractAsyncContextManager[MidtransStandIn]:
     """Run a stand-in on loopback, on a free port for 0."""
-    midtrans = MidtransStandIn(server_key)
-    async with serving(midtrans.handle, port) as taken:
-        midtrans.url = f"http://127.0.0.1:{taken}"
-        yield midtrans
+    return MidtransStandIn(server_key).served(port)
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 from attrs import asdict, define, evolve, field, frozen
@@ -225,6 +225,13 @@ class StandIn(Generic[F]):
         self._kind = kind
         self.faults: Faults[F] = Faults()
         self.url = ""
+
+    @asynccontextmanager
+    async def served(self, port: int) -> AsyncIterator[Self]:
+        """Run on loopback, on a free port for 0."""
+        async with serving(self.handle, port) as taken:
+            self.url = f"http://127.0.0.1:{taken}"
+            yield self
 
     async def answer(self, request: Request) -> Reply | None:
         """Respond as the service does; None drops the connection."""

@@ -16,9 +16,9 @@ import hmac
 import json
 import re
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import parse_qsl
 from uuid import UUID
@@ -32,17 +32,14 @@ from meetcore.testing.gateway_stand_in import (
     GatewayRefusal,
     GatewayStandIn,
     Notice,
+    utc_now,
 )
-from meetcore.testing.stand_in import Reply, Request, as_json, port_option, run_stand_in, serving
+from meetcore.testing.stand_in import Reply, Request, as_json, port_option, run_stand_in
 
 _HUNDREDTHS: Final = frozenset({"idr", "isk", "ugx"})
 _QUERY: Final = re.compile(r"metadata\['payment_id'\]:'([^']+)'")
 _SHORTEST_S: Final = 30 * 60
 _LONGEST_S: Final = 24 * 60 * 60
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 @define
@@ -75,12 +72,11 @@ class StripeStandIn(GatewayStandIn):
     """A running stand-in."""
 
     def __init__(
-        self, secret_key: str = SECRET, secret: str = NOTICE_SECRET, now: Callable[[], datetime] = _utc_now
+        self, secret_key: str = SECRET, secret: str = NOTICE_SECRET, now: Callable[[], datetime] = utc_now
     ) -> None:
         super().__init__()
         self.secret_key, self.secret, self._now = secret_key, secret, now
         self.sessions: list[_Session] = []
-        self._by_key: dict[str, tuple[bytes, Reply]] = {}
         self._refund_status = "succeeded"
 
     def call_of(self, request: Request) -> str:
@@ -109,10 +105,6 @@ class StripeStandIn(GatewayStandIn):
             error = {"type": "idempotency_error", "message": "Keys can only be used with the same parameters"}
             raise GatewayRefusal(400, {"error": error})
         return reply
-
-    def forget_keys(self) -> None:
-        """Let the 24 hours of the idempotency keys pass."""
-        self._by_key.clear()
 
     def _answer(self, request: Request) -> Reply:
         form = dict(parse_qsl(request.body.decode()))
@@ -316,18 +308,14 @@ def _refusal(status: int, code: str | None, message: str) -> GatewayRefusal:
     )
 
 
-@asynccontextmanager
-async def stripe_stand_in(
+def stripe_stand_in(
     secret_key: str = SECRET,
     secret: str = NOTICE_SECRET,
     port: int = 0,
-    now: Callable[[], datetime] = _utc_now,
-) -> AsyncIterator[StripeStandIn]:
+    now: Callable[[], datetime] = utc_now,
+) -> AbstractAsyncContextManager[StripeStandIn]:
     """Run a stand-in on loopback, on a free port for 0."""
-    stripe = StripeStandIn(secret_key, secret, now)
-    async with serving(stripe.handle, port) as taken:
-        stripe.url = f"http://127.0.0.1:{taken}"
-        yield stripe
+    return StripeStandIn(secret_key, secret, now).served(port)
 
 
 def main() -> None:

@@ -15,9 +15,9 @@ repeated request makes a second one. A refund has one.
 import base64
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -30,16 +30,13 @@ from meetcore.testing.gateway_stand_in import (
     GatewayRefusal,
     GatewayStandIn,
     Notice,
+    utc_now,
 )
-from meetcore.testing.stand_in import Reply, Request, as_json, port_option, run_stand_in, serving
+from meetcore.testing.stand_in import Reply, Request, as_json, port_option, run_stand_in
 
 _DECIMALS: Final = {"IDR": 0, "VND": 0}
 _COUNTRIES: Final = {"IDR": "ID", "PHP": "PH", "VND": "VN", "THB": "TH", "SGD": "SG", "MYR": "MY"}
 _SHORTEST: Final = timedelta(minutes=10)
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 @define
@@ -66,13 +63,12 @@ class XenditStandIn(GatewayStandIn):
     """A running stand-in."""
 
     def __init__(
-        self, secret_key: str = SECRET, token: str = NOTICE_SECRET, now: Callable[[], datetime] = _utc_now
+        self, secret_key: str = SECRET, token: str = NOTICE_SECRET, now: Callable[[], datetime] = utc_now
     ) -> None:
         super().__init__()
         self.secret_key, self.token, self._now = secret_key, token, now
         self.sessions: list[_Session] = []
         self.payments: list[_Payment] = []
-        self._by_key: dict[str, Reply] = {}
         self._refund_status = "SUCCEEDED"
 
     def call_of(self, request: Request) -> str:
@@ -106,13 +102,9 @@ class XenditStandIn(GatewayStandIn):
                 return as_json({"has_more": False, "data": self._transactions(wanted), "links": []})
             case "POST", ("refunds",):
                 key = request.headers.get("idempotency-key", "")
-                return self._by_key.get(key) or self._refund(request.json, key)
+                return self._by_key[key][1] if key in self._by_key else self._refund(request.json, key)
             case _:
                 raise _refusal(404, "DATA_NOT_FOUND", "no such path")
-
-    def forget_keys(self) -> None:
-        """Let the time of the idempotency keys pass."""
-        self._by_key.clear()
 
     def _open(self, wanted: dict[str, Any]) -> Reply:
         decimals = _DECIMALS.get(wanted["currency"], 2)
@@ -192,9 +184,10 @@ class XenditStandIn(GatewayStandIn):
             "failure_code": None,
         }  # fmt: skip
         payment.refunds.append(refund)
-        self._by_key[key] = as_json({**refund, "status": "PENDING"})
+        reply = as_json({**refund, "status": "PENDING"})
+        self._by_key[key] = b"", reply
         self._notify_refund(payment)
-        return self._by_key[key]
+        return reply
 
     def _notify_refund(self, payment: _Payment) -> None:
         for refund in payment.refunds:
@@ -306,18 +299,11 @@ def _refusal(status: int, code: str, message: str) -> GatewayRefusal:
     return GatewayRefusal(status, {"error_code": code, "message": message})
 
 
-@asynccontextmanager
-async def xendit_stand_in(
-    secret_key: str = SECRET,
-    token: str = NOTICE_SECRET,
-    port: int = 0,
-    now: Callable[[], datetime] = _utc_now,
-) -> AsyncIterator[XenditStandIn]:
+def xendit_stand_in(
+    secret_key: str = SECRET, token: str = NOTICE_SECRET, port: int = 0, now: Callable[[], datetime] = utc_now
+) -> AbstractAsyncContextManager[XenditStandIn]:
     """Run a stand-in on loopback, on a free port for 0."""
-    xendit = XenditStandIn(secret_key, token, now)
-    async with serving(xendit.handle, port) as taken:
-        xendit.url = f"http://127.0.0.1:{taken}"
-        yield xendit
+    return XenditStandIn(secret_key, token, now).served(port)
 
 
 def main() -> None:
