@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from meetcore.adapters.api.streams import ABORT, PacedResponse
 from meetcore.domain.errors import Unprocessable
 from meetcore.domain.notes.downloads import DownloadLimits
-from meetcore.usecases.requests.streams import gently, in_place, take_place
+from meetcore.usecases.requests.export_records import gently, in_place, take_place
 from tests.support.api_harness import BASE_URL, Customer
 from tests.support.visitors import Visitors
 

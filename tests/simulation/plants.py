@@ -21,7 +21,7 @@ from meetcore.domain.webhooks import deliveries
 from meetcore.ports import video_provider
 from meetcore.usecases.meetings import bounded_provider, creation
 from meetcore.usecases.meetings.reconcile_meetings import ReconcileMeetings
-from meetcore.usecases.notes.sold_recordings import ConcludeRecording
+from meetcore.usecases.notes.note_charges import ConcludeRecording
 from meetcore.usecases.payments import follow_payments
 from tests.simulation import outside
 

@@ -7,8 +7,9 @@ from cyclopts import App
 
 from meetcore.cli.inputs import Json, Whole, check_counts, read_id, read_role
 from meetcore.cli.output import Record
-from meetcore.cli.runner import add_change, record_of, show_change, show_list, show_result, shown
+from meetcore.cli.runner import add_change, show_change, show_list, show_result
 from meetcore.composition.application import Application
+from meetcore.domain.fields import shown_fields, shown_value
 from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.members.operators import DEFAULT_TOKEN_DAYS, DEFAULT_TOKEN_NAME, Operator, OperatorToken
 from meetcore.domain.members.roles import OperatorRole, Role
@@ -161,15 +162,15 @@ def list_tokens(*, json: Json = False) -> None:
 
 
 def _token_record(each: OperatorToken) -> Record:
-    return record_of(each, "id", "name", "role", "last_four", "created_at", "expires_at", "revoked_at")
+    return shown_fields(each, "id", "name", "role", "last_four", "created_at", "expires_at", "revoked_at")
 
 
 def _link_record(link: portal_links.PortalLink) -> Record:
-    return record_of(link, "url", "expires_at")
+    return shown_fields(link, "url", "expires_at")
 
 
 def _operator_record(each: Operator) -> Record:
-    return record_of(each, "id", "email", "role", "created_at", "removed_at")
+    return shown_fields(each, "id", "email", "role", "created_at", "removed_at")
 
 
 add_change(
@@ -224,11 +225,11 @@ async def _read(application: Application, account_id: UUID | None, limit: int) -
 def _entry_record(entry: AuditEntry, *, as_json: bool) -> Record:
     actor, details = entry.actor, dict(entry.details)
     return {
-        **record_of(entry, "id", "at", "account_id"),
+        **shown_fields(entry, "id", "at", "account_id"),
         "actor": actor.name,
         "actor_kind": actor.kind.value,
-        "actor_id": shown(actor.id),
-        **record_of(entry, "action", "target_id"),
+        "actor_id": shown_value(actor.id),
+        **shown_fields(entry, "action", "target_id"),
         "details": details if as_json else dumps(details, ensure_ascii=False),
-        **record_of(entry, "client_address", "is_impersonated"),
+        **shown_fields(entry, "client_address", "is_impersonated"),
     }

@@ -13,6 +13,7 @@ from meetcore.cli import runner
 from meetcore.cli.inputs import InputRefused, Json, Whole, check_counts, check_texts, read_id
 from meetcore.cli.output import Record, print_message, show
 from meetcore.composition.application import Application
+from meetcore.domain.fields import shown_fields
 from meetcore.domain.money.ledger import MAX_CREDITS, check_reason
 from meetcore.domain.requests import accounts, views
 
@@ -41,7 +42,7 @@ def create_account(*, email: str, full_name: str, credits: Whole = 0, json: Json
         "account create",
         lambda app: app.administration.create_account(email, full_name, credits),
         lambda made: {
-            **runner.record_of(made, "id", "user_id"), "email": email, "full_name": full_name,
+            **shown_fields(made, "id", "user_id"), "email": email, "full_name": full_name,
             "balance": credits,
         },
         as_json=json,
@@ -105,11 +106,11 @@ def show_account(id: str, /, *, json: Json = False) -> None:
 
 def _record(account: views.StoredAccount) -> Record:
     return {
-        **runner.record_of(account, "id", "user_id", "email", "full_name"),
+        **shown_fields(account, "id", "user_id", "email", "full_name"),
         "status": accounts.status_of(account.suspended_at).value,
-        **runner.record_of(account, "balance", "held"),
+        **shown_fields(account, "balance", "held"),
         "credit_low": account.low_threshold,
-        **runner.record_of(account, "created_at", "suspended_at", "suspension_reason"),
+        **shown_fields(account, "created_at", "suspended_at", "suspension_reason"),
     }
 
 
@@ -218,7 +219,7 @@ def erase_account(
         is_finished = erasure.finished_at is not None or await erase.work_on(account_id)
         return (
             {"account_id": str(account_id)}
-            | runner.record_of(erasure, "requested_at")
+            | shown_fields(erasure, "requested_at")
             | {"is_finished": is_finished}
         )
 

@@ -9,8 +9,9 @@ from meetcore.adapters.settings import Settings
 from meetcore.adapters.system import cores
 from meetcore.cli.inputs import Json, Whole, check_counts, check_texts, read_id
 from meetcore.cli.output import ExitCode, Record, complain, print_message, progress, show
-from meetcore.cli.runner import record_of, show_change, with_settings
+from meetcore.cli.runner import show_change, with_settings
 from meetcore.composition.application import Application
+from meetcore.domain.fields import shown_fields
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money import hash_chain, ledger
 from meetcore.usecases.money.credit_postings import Posted
@@ -90,7 +91,7 @@ def _entry(done: Posted, **more: str) -> Record:
     entry = done.entry
     return {
         "id": str(entry.transfer.id),
-        **record_of(entry, "account_id", "amount"),
+        **shown_fields(entry, "account_id", "amount"),
         **more,
         "balance_after": entry.balance_after,
         "balance": done.balance,
@@ -124,7 +125,7 @@ def verify_credits(*, processes: Whole | None = None, json: Json = False) -> Non
         raise SystemExit(ExitCode.REFUSED) from None
     findings = [str(finding) for finding in audit.findings]
     shown_findings = findings if json else "; ".join(findings) or None
-    show(record_of(audit, "is_sound", "accounts", "entries") | {"findings": shown_findings}, as_json=json)
+    show(shown_fields(audit, "is_sound", "accounts", "entries") | {"findings": shown_findings}, as_json=json)
     if any("which is not given" in finding.problem for finding in audit.findings):
         print_message(
             "Entries are chained under keys that follow from MEETCORE_SECRETS_KEY: put the earlier ones back "

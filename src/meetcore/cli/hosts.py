@@ -7,6 +7,7 @@ from cyclopts import App
 from meetcore.cli import output, runner
 from meetcore.cli.inputs import Json, Whole, check_counts, check_texts
 from meetcore.composition.application import Application
+from meetcore.domain.fields import shown_fields
 from meetcore.domain.meetings.hosts import MAX_CONCURRENT, Host
 
 MAX_SEATS = 1_000_000
@@ -48,7 +49,7 @@ def list_hosts(*, json: Json = False) -> None:
 
 
 def _record(host_: Host) -> output.Record:
-    return runner.record_of(
+    return shown_fields(
         host_, "id", "provider_user_id", "capacity", "max_concurrent", "uses", "is_active", "creations",
         "creations_on", "unavailable_until",
     )  # fmt: skip

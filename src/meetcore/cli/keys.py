@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 from meetcore.cli import output, runner
 from meetcore.cli.inputs import Json, Whole, read_cap, read_id, read_scopes, read_time
 from meetcore.composition.application import Application
+from meetcore.domain.fields import shown_fields, shown_value
 from meetcore.domain.requests.keys import DEFAULT_NAME, ApiKey, masked
 from meetcore.usecases.requests.administration import MintedKey
 
@@ -88,7 +89,7 @@ def roll_key(id: str, /, *, overlap: Whole, json: Json = False) -> None:
         minted, old = await application.administration.keys.roll(key_id, overlap)
         runner.log_action("key roll", {"id": key_id, "account_id": old.account_id})
         end = old.revoked_at or old.expires_at
-        return {**_minted_record(minted), "rolled_from": id, "rolled_from_ends_at": runner.shown(end)}
+        return {**_minted_record(minted), "rolled_from": id, "rolled_from_ends_at": shown_value(end)}
 
     output.show(runner.with_application(work, as_json=json), as_json=json)
 
@@ -126,7 +127,7 @@ def _minted_record(minted: MintedKey) -> output.Record:
 
 
 def _record(key: ApiKey) -> output.Record:
-    return runner.record_of(
+    return shown_fields(
         key, "id", "account_id", "name", "scopes", "daily_cap", "created_by", "client_id", "created_at",
         "last_used_at", "expires_at", "revoked_at",
     )  # fmt: skip

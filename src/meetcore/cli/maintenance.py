@@ -109,10 +109,11 @@ def reseal(*, dry_run: Annotated[bool, Parameter(negative="")] = False, json: in
 
     async def work(settings: Settings, application: Application) -> Resealing:
         async with infrastructure.open_sealed_values(settings) as values:
-            use_case = ResealSecrets(values, application.ports.store, application.runtime)
-            origin = application.account_data.erase.origin
+            use_case = ResealSecrets(
+                values, application.ports.store, application.runtime, origin=application.origin
+            )
             with progress("values encrypted") as report:
-                done = await use_case.acting_as(origin)(dry_run=dry_run, on_progress=report)
+                done = await use_case(dry_run=dry_run, on_progress=report)
         if done.resealed:
             runner.log_action("secrets reseal", {"amount": done.resealed})
         return done

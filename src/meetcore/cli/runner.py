@@ -7,8 +7,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from datetime import date, datetime
-from enum import Enum
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -21,7 +19,6 @@ from meetcore.cli.output import ExitCode, Record, complain, print_message, show
 from meetcore.composition import configuration, infrastructure
 from meetcore.composition.application import Application
 from meetcore.domain.errors import DomainError, InsufficientCredits
-from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
 from meetcore.domain.members.operators import InvalidDays
 from meetcore.domain.members.sign_in import InvalidMinutes
@@ -238,28 +235,6 @@ def show_list(
     show(records[:limit], as_json=as_json)
     if limit is not None and len(records) > limit:
         print_message(f"There are more than {limit}: {hint}.", as_json=True)
-
-
-def record_of(source: object, *names: str) -> dict[str, object]:
-    """Return some attributes of a record in this order, as both people and programs read them."""
-    return {name: shown(getattr(source, name)) for name in names}
-
-
-def shown(value: object) -> object:
-    """Return a value as it stands in a record: text, numbers, `None`, and lists of them."""
-    match value:
-        case Enum():
-            return value.value
-        case UUID():
-            return str(value)
-        case datetime():
-            return utc_text(value)
-        case date():
-            return value.isoformat()
-        case tuple():
-            return [shown(each) for each in value]
-        case _:
-            return value
 
 
 def log_action(action: str, record: Mapping[str, object]) -> None:

@@ -7,6 +7,7 @@ from cyclopts import App, Parameter
 
 from meetcore.cli import inputs, output, runner
 from meetcore.composition.application import Application
+from meetcore.domain.fields import shown_fields
 from meetcore.domain.webhooks.endpoints import Endpoint
 
 webhook = App(name="webhook", help="Webhook endpoints of all accounts.")
@@ -39,6 +40,6 @@ def enable_webhooks(
     for each in () if dry_run else found:
         runner.log_action("webhook enable", {"id": str(each.id), "account_id": str(each.account_id)})
     output.show(
-        [runner.record_of(each, "id", "account_id", "host", "state", "disabled_at") for each in found],
+        [shown_fields(each, "id", "account_id", "host", "state", "disabled_at") for each in found],
         as_json=json,
     )

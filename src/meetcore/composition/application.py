@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 from attrs import evolve, frozen
 
 from meetcore.composition.policy import Policy, Reports, counted
-from meetcore.domain.members.audit import ActionOrigin
+from meetcore.domain.members.audit import SERVICE, ActionOrigin
 from meetcore.ports.observability import NO_HOST, NO_METRICS, NO_TRACING
 from meetcore.usecases.notes.downloads import MeasuredFiles
 from meetcore.usecases.runtime import Runtime
 
 if TYPE_CHECKING:
-    from meetcore.composition.payments import Payments
-    from meetcore.composition.use_cases import Access, Meetings, Notes, Recordings
+    from meetcore.composition.use_cases import Access, Meetings, Notes, Payments, Recordings
     from meetcore.ports.ai import AudioEditor, NoteWriter, Transcriber
     from meetcore.ports.figures import CheckHealth, HealthCheck
     from meetcore.ports.identity import IdentityProvider, PasskeyVerifier
@@ -154,7 +153,7 @@ class Ports:
 
 
 def build(
-    ports: Ports, policy: Policy, reports: Reports | None = None, origin: ActionOrigin | None = None
+    ports: Ports, policy: Policy, reports: Reports | None = None, origin: ActionOrigin = SERVICE
 ) -> Application:
     """Build the application of a process; changes by administration or access have the `origin`."""
     reports = counted(reports or Reports(), ports.metrics)
@@ -164,8 +163,7 @@ def build(
     chain_key = policy.chain_keys[0] if policy.chain_keys else None
     runtime = Runtime(ports.clock, ports.entropy, chain_key, ports.metrics, ports.tracing)
     if policy.sends_mails:
-        from meetcore.usecases.mails import MailQueue
-        from meetcore.usecases.payments.credit_mails import CreditMails
+        from meetcore.usecases.mails import CreditMails, MailQueue
 
         queue = MailQueue(runtime, policy.base_url, policy.sends_mails, policy.mail_limits)
         runtime = evolve(runtime, low_mails=CreditMails(queue).low)
@@ -180,7 +178,7 @@ class Application:
     policy: Policy
     reports: Reports
     runtime: Runtime
-    origin: ActionOrigin | None = None
+    origin: ActionOrigin = SERVICE
 
     @cached_property
     def administration(self) -> Administration:
@@ -189,12 +187,11 @@ class Application:
         from meetcore.usecases.requests.administration import Administration
 
         ports = self.ports
-        built = Administration(
-            ports.store, ports.registry, ports.notifier, self.runtime, self.policy.key_prefix,
+        return Administration(
+            ports.store, ports.registry, ports.notifier, self.runtime, self.policy.key_prefix, self.origin,
             postings=CreditPostings(ports.store, self.reports.failed_batch, self.runtime.low_mails),
             mails=self.mail_queue if self.policy.sends_mails else None,
         )  # fmt: skip
-        return built if self.origin is None else built.acting_as(self.origin)
 
     @cached_property
     def account_data(self) -> AccountData:
@@ -203,18 +200,17 @@ class Application:
         from meetcore.usecases.requests.export import AccountData, ExportAccount
 
         ports, kept = self.ports, self.policy.events_kept
-        built = AccountData(
-            ExportAccount(ports.store, ports.queries, ports.registry, self.runtime, kept),
-            EraseAccount(ports.store, ports.queries, ports.notes_notifier, self.runtime),
+        return AccountData(
+            ExportAccount(ports.store, ports.queries, ports.registry, self.runtime, kept, self.origin),
+            EraseAccount(ports.store, ports.queries, ports.notes_notifier, self.runtime, self.origin),
         )
-        return built if self.origin is None else built.acting_as(self.origin)
 
     @cached_property
     def access(self) -> Access:
         """The use cases of sign-in and of people."""
-        from meetcore.composition.use_cases import build_access
+        from meetcore.composition.use_cases import Access
 
-        return build_access(self)
+        return Access(self)
 
     @cached_property
     def dashboard(self) -> DashboardUseCases:
@@ -269,8 +265,7 @@ class Application:
     @cached_property
     def grants(self) -> Grants:
         """Grants of OAuth clients."""
-        from meetcore.usecases.requests.grants import Grants
-        from meetcore.usecases.requests.oauth_clients import OAuthClients
+        from meetcore.usecases.requests.grants import Grants, OAuthClients
 
         ports, policy = self.ports, self.policy
         clients = OAuthClients(ports.store, ports.counters, self.runtime, ports.documents)
@@ -279,16 +274,16 @@ class Application:
     @cached_property
     def meetings(self) -> Meetings:
         """The use cases that keep meetings in step with their provider."""
-        from meetcore.composition.use_cases import build_meetings
+        from meetcore.composition.use_cases import Meetings
 
-        return build_meetings(self)
+        return Meetings(self)
 
     @cached_property
     def payments(self) -> Payments:
         """The use cases of payments."""
-        from meetcore.composition.payments import build_payments
+        from meetcore.composition.use_cases import Payments
 
-        return build_payments(self)
+        return Payments(self)
 
     @cached_property
     def reconcile(self) -> ReconcileProvider:
@@ -296,18 +291,17 @@ class Application:
         from meetcore.usecases.meetings.reconcile_provider import ReconcileProvider
 
         ports, meetings = self.ports, self.meetings
-        built = ReconcileProvider(
+        return ReconcileProvider(
             ports.store, ports.registry, meetings.provider, meetings.cancellation, self.policy.catalogue,
-            self.runtime,
+            self.runtime, self.origin,
         )  # fmt: skip
-        return built if self.origin is None else built.acting_as(self.origin)
 
     @cached_property
     def recordings(self) -> Recordings:
         """The use cases that keep recordings in step with their files."""
-        from meetcore.composition.use_cases import build_recordings
+        from meetcore.composition.use_cases import Recordings
 
-        return build_recordings(self)
+        return Recordings(self)
 
     @cached_property
     def note_queue(self) -> NoteQueue:
@@ -327,9 +321,9 @@ class Application:
     @cached_property
     def notes(self) -> Notes | None:
         """The use cases of a worker that writes notes, where the process has the ports for them."""
-        from meetcore.composition.use_cases import build_notes
+        from meetcore.composition.use_cases import Notes
 
-        return build_notes(self)
+        return None if self.ports.notes is None else Notes(self, self.ports.notes)
 
     @cached_property
     def periodic_tasks(self) -> Mapping[Part, Sequence[PeriodicTask]]:

@@ -29,13 +29,13 @@ from meetcore.composition.gateways import open_gateway
 from meetcore.composition.observability import LOGGED, open_tracing, process_metrics, sample_pool
 from meetcore.composition.plugins import OwnPorts, ServiceParts, open_documents, open_named
 from meetcore.composition.providers import can_make_notes, mail_ports, open_ai, open_provider, sends_mails
+from meetcore.domain.members.audit import SERVICE, ActionOrigin
 from meetcore.ports.observability import NO_METRICS
 from meetcore.ports.recording_files import NoRecordingFiles
 from meetcore.ports.requests import RateStoreUnavailable
 
 if TYPE_CHECKING:
     from meetcore.adapters.postgres.requests.sealed_values import PostgresSealedValues
-    from meetcore.domain.members.audit import ActionOrigin
     from meetcore.ports.mails import Mailer
     from meetcore.ports.maintenance import Partitions
     from meetcore.ports.observability import Metrics, Tracing
@@ -81,7 +81,7 @@ async def open_application(
     settings: Settings,
     network: Network | None = None,
     parts: Collection[Part] = (),
-    origin: ActionOrigin | None = None,
+    origin: ActionOrigin = SERVICE,
     own: OwnPorts | None = None,
 ) -> AsyncIterator[Application]:
     """Build the application, with `origin` as of `application.build`, on the ports of `open_ports`."""

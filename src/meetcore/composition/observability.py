@@ -33,20 +33,11 @@ from meetcore.ports.maintenance import FEW_AHEAD, Maintained
 
 if TYPE_CHECKING:
     from meetcore.domain.mails.mails import Mail
-    from meetcore.domain.mails.views import ClaimedMail
-    from meetcore.domain.meetings.provider_events import EventOutcome
-    from meetcore.domain.meetings.views import ClaimedEvent, DueHostKey, ExpiredLease
     from meetcore.domain.money.views import VerificationRun
-    from meetcore.domain.notes.notes import Note, NoteFault
-    from meetcore.domain.notes.views import NoteTask, RecordingTask
-    from meetcore.domain.webhooks.endpoints import Endpoint
-    from meetcore.domain.webhooks.sender_faults import FaultPeriod, SenderFault
-    from meetcore.domain.webhooks.views import Claimed, GivenUp, Recorded
+    from meetcore.domain.webhooks.views import Recorded
     from meetcore.ports.figures import FigureReader
-    from meetcore.ports.video_provider import ProviderRefused
     from meetcore.usecases.meetings.create_meeting import CapacityRefusal
-    from meetcore.usecases.meetings.remove_orphans import OrphanReport
-    from meetcore.usecases.money.turns import FailedBatch
+    from meetcore.usecases.meetings.reconcile_meetings import OrphanReport
 
 DIRECTORY: Final = "PROMETHEUS_MULTIPROC_DIR"
 """The variable of the environment that names the directory; the package reads it when it is imported."""
@@ -71,13 +62,6 @@ def _log_failed_delivery(recorded: Recorded) -> None:
     )  # fmt: skip
 
 
-def _log_given_up(given_up: GivenUp) -> None:
-    log.warning(
-        "delivery given up", account_id=str(given_up.account_id), webhook_id=str(given_up.endpoint_id),
-        delivery_id=str(given_up.delivery_id), event_id=str(given_up.event_id), reason=given_up.reason.value,
-    )  # fmt: skip
-
-
 # After a restore only the log says which events customers have.
 def _log_delivered(recorded: Recorded) -> None:
     delivery = recorded.delivery
@@ -85,81 +69,6 @@ def _log_delivered(recorded: Recorded) -> None:
         "delivery succeeded", account_id=str(delivery.account_id), webhook_id=str(delivery.endpoint_id),
         delivery_id=str(delivery.id), event_id=str(delivery.event_id), event_type=delivery.event_kind.value,
     )  # fmt: skip
-
-
-def _log_disabled_endpoint(endpoint: Endpoint) -> None:
-    log.warning(
-        "webhook disabled", account_id=str(endpoint.account_id), webhook_id=str(endpoint.id),
-        consecutive_failures=endpoint.consecutive_failures,
-    )  # fmt: skip
-
-
-def _log_sender_fault(fault: SenderFault) -> None:
-    log.error("webhooks cannot be posted", reason=fault.value)
-
-
-def _log_sender_fault_over(period: FaultPeriod) -> None:
-    log.info(
-        "webhooks can be posted again", reason=period.fault.value, put_off=period.put_off,
-        lasted_s=round((period.last_at - period.began_at).total_seconds()),
-    )  # fmt: skip
-
-
-def _log_failed_note(note: Note, fault: NoteFault) -> None:
-    log.warning(
-        "note failed", account_id=str(note.account_id), note_id=str(note.id),
-        recording_id=str(note.recording_id), fault=fault.value, step=note.step.value, tries=note.tries,
-    )  # fmt: skip
-
-
-def _log_takeover(expired: ExpiredLease) -> None:
-    log.warning(
-        "expired lease taken over", account_id=str(expired.account_id), meeting_id=str(expired.meeting_id)
-    )
-
-
-def _log_left_meeting(expired: ExpiredLease, cause: Exception) -> None:
-    log.warning(
-        "meeting left in progress", account_id=str(expired.account_id), meeting_id=str(expired.meeting_id),
-        fault=type(cause).__name__, cause=str(cause),
-    )  # fmt: skip
-
-
-def _log_expired_delivery(claimed: Claimed) -> None:
-    log.info(
-        "expired lease taken over", account_id=str(claimed.account_id), delivery_id=str(claimed.delivery_id),
-        event_id=str(claimed.event_id),
-    )  # fmt: skip
-
-
-def _log_expired_recording(task: RecordingTask) -> None:
-    recording = task.recording
-    log.warning(
-        "expired lease taken over", account_id=str(recording.account_id), recording_id=str(recording.id),
-        tries=task.tries,
-    )  # fmt: skip
-
-
-def _log_expired_note(task: NoteTask) -> None:
-    log.warning(
-        "expired lease taken over", account_id=str(task.note.account_id), note_id=str(task.note.id),
-        step=task.note.step.value, expired=task.lease_expirations,
-    )  # fmt: skip
-
-
-def _log_expired_event(claimed: ClaimedEvent) -> None:
-    log.warning(
-        "expired lease taken over", provider_event_id=str(claimed.id), provider=claimed.event.provider,
-        tries=claimed.tries,
-    )  # fmt: skip
-
-
-def _log_expired_mail(claimed: ClaimedMail) -> None:
-    log.warning("expired lease taken over", mail_id=str(claimed.mail.id), kind=claimed.mail.kind.value)
-
-
-def _log_kept_key(due: DueHostKey, refusal: ProviderRefused) -> None:
-    log.warning("host key not replaced", host=due.provider_user_id, cause=str(refusal))
 
 
 def _log_orphan(report: OrphanReport) -> None:
@@ -185,26 +94,6 @@ def _log_capacity_refusal(report: CapacityRefusal) -> None:
     )  # fmt: skip
 
 
-def _log_handled_event(claimed: ClaimedEvent, outcome: EventOutcome) -> None:
-    event = claimed.event
-    log.info(
-        "provider event handled", provider=event.provider, kind=event.kind.value,
-        provider_meeting_id=event.provider_meeting_id, outcome=outcome.name.lower(), tries=claimed.tries,
-    )  # fmt: skip
-
-
-def _log_failed_recording(task: RecordingTask, fault: Exception) -> None:
-    recording = task.recording
-    log.warning(
-        "recording not worked on", recording_id=str(recording.id), status=recording.status.value,
-        tries=task.tries, cause=str(fault),
-    )  # fmt: skip
-
-
-def _log_dropped_requests(count: int) -> None:
-    log.warning("requests not kept", count=count)
-
-
 def _log_failed_mail(mail: Mail) -> None:
     emit = log.info if mail.failed_at is None else log.warning
     emit(
@@ -212,14 +101,6 @@ def _log_failed_mail(mail: Mail) -> None:
         account_id=None if mail.account_id is None else str(mail.account_id), attempts=mail.attempts_made,
         error=mail.last_error, next_attempt_at=None if mail.due_at is None else mail.due_at.isoformat(),
     )  # fmt: skip
-
-
-def _log_failed_sign_on(reason: str, is_operators: bool) -> None:
-    log.info("sign-on refused", reason=reason, area="console" if is_operators else "dashboard")
-
-
-def _log_overdue_notes() -> None:
-    log.warning("notes are due and are not made here", hint=f"another worker must, or: {INSTALL_NOTES}")
 
 
 def _log_verified_ledger(run: VerificationRun) -> None:
@@ -242,38 +123,81 @@ def _log_maintained_partitions(done: Maintained) -> None:
         )  # fmt: skip
 
 
-def _log_failed_batch(batch: FailedBatch) -> None:
-    log.error("batch failed", what=batch.what, size=batch.size, exc_info=batch.fault)
-
+_TAKEN_OVER: Final = "expired lease taken over"
 
 LOGGED = Reports(
-    expired_lease=_log_takeover,
-    left_meeting=_log_left_meeting,
-    expired_delivery=_log_expired_delivery,
-    expired_recording=_log_expired_recording,
-    expired_note=_log_expired_note,
-    expired_event=_log_expired_event,
-    expired_mail=_log_expired_mail,
+    expired_lease=lambda expired: log.warning(
+        _TAKEN_OVER, account_id=str(expired.account_id), meeting_id=str(expired.meeting_id)
+    ),
+    expired_delivery=lambda claimed: log.info(
+        _TAKEN_OVER, account_id=str(claimed.account_id), delivery_id=str(claimed.delivery_id),
+        event_id=str(claimed.event_id),
+    ),
+    expired_recording=lambda task: log.warning(
+        _TAKEN_OVER, account_id=str(task.recording.account_id), recording_id=str(task.recording.id),
+        tries=task.tries,
+    ),
+    expired_note=lambda task: log.warning(
+        _TAKEN_OVER, account_id=str(task.note.account_id), note_id=str(task.note.id),
+        step=task.note.step.value, expired=task.lease_expirations,
+    ),
+    expired_event=lambda claimed: log.warning(
+        _TAKEN_OVER, provider_event_id=str(claimed.id), provider=claimed.event.provider, tries=claimed.tries
+    ),
+    expired_mail=lambda claimed: log.warning(
+        _TAKEN_OVER, mail_id=str(claimed.mail.id), kind=claimed.mail.kind.value
+    ),
+    left_meeting=lambda expired, cause: log.warning(
+        "meeting left in progress", account_id=str(expired.account_id), meeting_id=str(expired.meeting_id),
+        fault=type(cause).__name__, cause=str(cause),
+    ),
     orphan=_log_orphan,
-    kept_host_key=_log_kept_key,
+    kept_host_key=lambda due, refusal: log.warning(
+        "host key not replaced", host=due.provider_user_id, cause=str(refusal)
+    ),
     no_capacity=_log_capacity_refusal,
-    handled_event=_log_handled_event,
-    failed_recording=_log_failed_recording,
-    failed_note=_log_failed_note,
+    handled_event=lambda claimed, outcome: log.info(
+        "provider event handled", provider=claimed.event.provider, kind=claimed.event.kind.value,
+        provider_meeting_id=claimed.event.provider_meeting_id, outcome=outcome.name.lower(),
+        tries=claimed.tries,
+    ),
+    failed_recording=lambda task, fault: log.warning(
+        "recording not worked on", recording_id=str(task.recording.id), status=task.recording.status.value,
+        tries=task.tries, cause=str(fault),
+    ),
+    failed_note=lambda note, fault: log.warning(
+        "note failed", account_id=str(note.account_id), note_id=str(note.id),
+        recording_id=str(note.recording_id), fault=fault.value, step=note.step.value, tries=note.tries,
+    ),
     failed_delivery=_log_failed_delivery,
-    given_up_delivery=_log_given_up,
+    given_up_delivery=lambda given_up: log.warning(
+        "delivery given up", account_id=str(given_up.account_id), webhook_id=str(given_up.endpoint_id),
+        delivery_id=str(given_up.delivery_id), event_id=str(given_up.event_id), reason=given_up.reason.value,
+    ),
     delivered=_log_delivered,
-    disabled_endpoint=_log_disabled_endpoint,
-    sender_fault=_log_sender_fault,
-    sender_fault_over=_log_sender_fault_over,
+    disabled_endpoint=lambda endpoint: log.warning(
+        "webhook disabled", account_id=str(endpoint.account_id), webhook_id=str(endpoint.id),
+        consecutive_failures=endpoint.consecutive_failures,
+    ),
+    sender_fault=lambda fault: log.error("webhooks cannot be posted", reason=fault.value),
+    sender_fault_over=lambda period: log.info(
+        "webhooks can be posted again", reason=period.fault.value, put_off=period.put_off,
+        lasted_s=round((period.last_at - period.began_at).total_seconds()),
+    ),
     failed_mail=_log_failed_mail,
-    failed_sign_on=_log_failed_sign_on,
+    failed_sign_on=lambda reason, is_operators: log.info(
+        "sign-on refused", reason=reason, area="console" if is_operators else "dashboard"
+    ),
     verified_ledger=_log_verified_ledger,
-    overdue_notes=_log_overdue_notes,
-    dropped_requests=_log_dropped_requests,
+    overdue_notes=lambda: log.warning(
+        "notes are due and are not made here", hint=f"another worker must, or: {INSTALL_NOTES}"
+    ),
+    dropped_requests=lambda count: log.warning("requests not kept", count=count),
     maintained_partitions=_log_maintained_partitions,
-    failed_batch=_log_failed_batch,
-)
+    failed_batch=lambda batch: log.error(
+        "batch failed", what=batch.what, size=batch.size, exc_info=batch.fault
+    ),
+)  # fmt: skip
 
 
 def check_metrics() -> None:

@@ -27,6 +27,7 @@ from meetcore.domain.webhooks.events import EVENTS_KEPT
 from meetcore.domain.webhooks.retry_schedule import NOTE_DELAYS_S, RetrySchedule
 from meetcore.domain.webhooks.views import ClaimLimits
 from meetcore.ports import observability
+from meetcore.usecases.runtime import ignore
 
 if TYPE_CHECKING:
     from meetcore.domain.mails.mails import Mail
@@ -46,9 +47,8 @@ if TYPE_CHECKING:
     from meetcore.ports.observability import Metrics
     from meetcore.ports.video_provider import ProviderRefused
     from meetcore.usecases.meetings.create_meeting import CapacityRefusal
-    from meetcore.usecases.meetings.remove_orphans import OrphanReport
+    from meetcore.usecases.meetings.reconcile_meetings import OrphanReport
     from meetcore.usecases.money.turns import FailedBatch
-    from meetcore.usecases.payments.follow_payments import PaymentReport
 
 
 @frozen
@@ -129,41 +129,36 @@ class Policy:
     chain_keys: tuple[ChainKey, ...] = field(default=(), repr=False)
 
 
-def _ignore(*_: object) -> None:
-    """Report nothing."""
-
-
 @frozen
 class Reports:
     """Callbacks for events that an operator may have to examine."""
 
-    expired_lease: Callable[[ExpiredLease], object] = _ignore
-    left_meeting: Callable[[ExpiredLease, Exception], object] = _ignore
-    expired_delivery: Callable[[Claimed], object] = _ignore
-    expired_recording: Callable[[RecordingTask], object] = _ignore
-    expired_note: Callable[[NoteTask], object] = _ignore
-    expired_event: Callable[[ClaimedEvent], object] = _ignore
-    expired_mail: Callable[[ClaimedMail], object] = _ignore
-    orphan: Callable[[OrphanReport], None] = _ignore
-    kept_host_key: Callable[[DueHostKey, ProviderRefused], None] = _ignore
-    no_capacity: Callable[[CapacityRefusal], None] = _ignore
-    handled_event: Callable[[ClaimedEvent, EventOutcome], None] = _ignore
-    failed_recording: Callable[[RecordingTask, Exception], None] = _ignore
-    failed_note: Callable[[Note, NoteFault], object] = _ignore
-    failed_delivery: Callable[[Recorded], object] = _ignore
-    given_up_delivery: Callable[[GivenUp], object] = _ignore
-    delivered: Callable[[Recorded], object] = _ignore
-    disabled_endpoint: Callable[[Endpoint], object] = _ignore
-    sender_fault: Callable[[SenderFault], object] = _ignore
-    sender_fault_over: Callable[[FaultPeriod], object] = _ignore
-    failed_mail: Callable[[Mail], object] = _ignore
-    failed_sign_on: Callable[[str, bool], object] = _ignore
-    verified_ledger: Callable[[VerificationRun], object] = _ignore
-    overdue_notes: Callable[[], object] = _ignore
-    dropped_requests: Callable[[int], object] = _ignore
-    maintained_partitions: Callable[[Maintained], object] = _ignore
-    failed_batch: Callable[[FailedBatch], object] = _ignore
-    payment: Callable[[PaymentReport], None] = _ignore
+    expired_lease: Callable[[ExpiredLease], object] = ignore
+    left_meeting: Callable[[ExpiredLease, Exception], object] = ignore
+    expired_delivery: Callable[[Claimed], object] = ignore
+    expired_recording: Callable[[RecordingTask], object] = ignore
+    expired_note: Callable[[NoteTask], object] = ignore
+    expired_event: Callable[[ClaimedEvent], object] = ignore
+    expired_mail: Callable[[ClaimedMail], object] = ignore
+    orphan: Callable[[OrphanReport], None] = ignore
+    kept_host_key: Callable[[DueHostKey, ProviderRefused], None] = ignore
+    no_capacity: Callable[[CapacityRefusal], None] = ignore
+    handled_event: Callable[[ClaimedEvent, EventOutcome], None] = ignore
+    failed_recording: Callable[[RecordingTask, Exception], None] = ignore
+    failed_note: Callable[[Note, NoteFault], object] = ignore
+    failed_delivery: Callable[[Recorded], object] = ignore
+    given_up_delivery: Callable[[GivenUp], object] = ignore
+    delivered: Callable[[Recorded], object] = ignore
+    disabled_endpoint: Callable[[Endpoint], object] = ignore
+    sender_fault: Callable[[SenderFault], object] = ignore
+    sender_fault_over: Callable[[FaultPeriod], object] = ignore
+    failed_mail: Callable[[Mail], object] = ignore
+    failed_sign_on: Callable[[str, bool], object] = ignore
+    verified_ledger: Callable[[VerificationRun], object] = ignore
+    overdue_notes: Callable[[], object] = ignore
+    dropped_requests: Callable[[int], object] = ignore
+    maintained_partitions: Callable[[Maintained], object] = ignore
+    failed_batch: Callable[[FailedBatch], object] = ignore
 
 
 def counted(reports: Reports, metrics: Metrics) -> Reports:

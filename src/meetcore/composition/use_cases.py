@@ -2,28 +2,25 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from attrs import evolve, frozen
-
-from meetcore.composition.application import Application, Part
+from meetcore.composition.application import Application, NotePorts, Part
+from meetcore.composition.policy import Policy
+from meetcore.domain.members.audit import SERVICE
 from meetcore.usecases.api import UseCases
-from meetcore.usecases.mails import SendMails
+from meetcore.usecases.mails import CreditMails, SendMails
 from meetcore.usecases.meetings import cancel_meeting, create_meeting, provider_events, resolve_doubts
 from meetcore.usecases.meetings.bounded_provider import BoundedProvider
 from meetcore.usecases.meetings.cancellation import Cancellation
 from meetcore.usecases.meetings.creation import Provisioner
 from meetcore.usecases.meetings.end_due_meetings import EndDueMeetings
 from meetcore.usecases.meetings.hosts import ReplaceHostKeys
-from meetcore.usecases.meetings.reconcile_meetings import ReconcileMeetings
-from meetcore.usecases.meetings.remove_orphans import RemoveOrphans
+from meetcore.usecases.meetings.reconcile_meetings import ReconcileMeetings, RemoveOrphans
 from meetcore.usecases.members import dashboard
-from meetcore.usecases.members.audit import BoundedAuditLog
-from meetcore.usecases.members.members import MemberKeys, Members
+from meetcore.usecases.members.audit import BoundedAuditLog, RefusedSignIns
+from meetcore.usecases.members.members import MemberKeys, Members, Playground
 from meetcore.usecases.members.operators import Operators, OperatorTokens
 from meetcore.usecases.members.passkeys import Passkeys
-from meetcore.usecases.members.playground import Playground
 from meetcore.usecases.members.portal_links import Impersonate, MakePortalLink
 from meetcore.usecases.members.reads import AccountSettings, MemberReads
-from meetcore.usecases.members.refused_sign_ins import RefusedSignIns
 from meetcore.usecases.members.sessions import Sessions, SignInWithPasskey
 from meetcore.usecases.members.sign_in_links import RedeemSignInLink, RequestSignInLink
 from meetcore.usecases.members.sign_up import SignUpForAccount
@@ -43,7 +40,7 @@ from meetcore.usecases.money.statements import (
     Statements,
 )
 from meetcore.usecases.notes import downloads, note_charges, write_notes
-from meetcore.usecases.notes.edit_note import EditNote
+from meetcore.usecases.notes.note_charges import ConcludeRecording, EditNote
 from meetcore.usecases.notes.recordings import (
     CollectRecordingFiles,
     DeleteRecording,
@@ -51,86 +48,71 @@ from meetcore.usecases.notes.recordings import (
     SyncRecordingFiles,
     WorkOnRecordings,
 )
-from meetcore.usecases.notes.sold_recordings import ConcludeRecording
-from meetcore.usecases.payments.refunds import refund_within
+from meetcore.usecases.payments.follow_payments import FollowPayments, ReceiveNotification, SettlePayment
+from meetcore.usecases.payments.refunds import ConsolePayments, refund_within
+from meetcore.usecases.payments.start_payment import StartPayment
 from meetcore.usecases.requests import admit, console, erasure, idempotency
 from meetcore.usecases.runtime import PeriodicTask
 from meetcore.usecases.webhooks import deliver, endpoints
 
 
-@frozen
-class Meetings:
-    """The use cases that keep meetings in step with their provider."""
-
-    provider: BoundedProvider
-    provisioner: Provisioner
-    cancellation: Cancellation
-    reconcile: ReconcileMeetings
-    remove_orphans: RemoveOrphans
-    end_due: EndDueMeetings
-    replace_host_keys: ReplaceHostKeys
-    track: provider_events.TrackMeeting
-    receive_event: provider_events.ReceiveProviderEvent
-    handle_events: provider_events.HandleProviderEvents
-
-
-@frozen
 class Recordings:
     """The use cases that keep recordings in step with their files."""
 
-    collect_files: CollectRecordingFiles
-    sync_files: SyncRecordingFiles
-    expire: ExpireRecordings
+    def __init__(self, app: Application) -> None:
+        ports, runtime = app.ports, app.runtime
+        self.collect_files = CollectRecordingFiles(
+            ports.store, ports.notes_notifier, runtime, app.policy.recording_retention
+        )
+        self.sync_files = SyncRecordingFiles(ports.store, ports.files, self.collect_files, runtime)
+        self.expire = ExpireRecordings(
+            ports.store, ports.notifier, ports.notes_notifier, runtime, app.reports.failed_note
+        )
 
 
-@frozen
-class Notes:
-    """The use cases of a worker that measures recordings and writes notes."""
+class Meetings:
+    """The use cases that keep meetings in step with their provider."""
 
-    work_on_recordings: WorkOnRecordings
-    write: write_notes.WriteNotes
-
-
-def build_recordings(app: Application) -> Recordings:
-    """Build the use cases."""
-    ports, policy, reports, runtime = app.ports, app.policy, app.reports, app.runtime
-    collect = CollectRecordingFiles(ports.store, ports.notes_notifier, runtime, policy.recording_retention)
-    return Recordings(
-        collect,
-        SyncRecordingFiles(ports.store, ports.files, collect, runtime),
-        ExpireRecordings(ports.store, ports.notifier, ports.notes_notifier, runtime, reports.failed_note),
-    )
-
-
-def build_meetings(app: Application) -> Meetings:
-    """Build the use cases."""
-    ports, policy, reports, runtime = app.ports, app.policy, app.reports, app.runtime
-    store, notifier, lease_s = ports.store, ports.notifier, policy.meeting_lease_s
-    provider = BoundedProvider(ports.provider, metrics=ports.metrics, tracing=ports.tracing)
-    provisioner = Provisioner(store, runtime, turns.AccountTurns(store, reports.failed_batch))
-    cancellation = Cancellation(store, provider, runtime)
-    track = provider_events.TrackMeeting(store, notifier, runtime, policy.empty_for)
-    return Meetings(
-        provider,
-        provisioner,
-        cancellation,
-        ReconcileMeetings(
-            store, provider, provisioner, cancellation, notifier, runtime, lease_s,
+    def __init__(self, app: Application) -> None:
+        ports, policy, reports, runtime = app.ports, app.policy, app.reports, app.runtime
+        store, notifier, lease_s = ports.store, ports.notifier, policy.meeting_lease_s
+        self.provider = provider = BoundedProvider(
+            ports.provider, metrics=ports.metrics, tracing=ports.tracing
+        )
+        self.provisioner = Provisioner(store, runtime, turns.AccountTurns(store, reports.failed_batch))
+        self.cancellation = Cancellation(store, provider, runtime)
+        self.reconcile = ReconcileMeetings(
+            store, provider, self.provisioner, self.cancellation, notifier, runtime, lease_s,
             on_takeover=reports.expired_lease, on_left=reports.left_meeting,
             orphan_window_s=policy.orphan_window_s,
-        ),
-        RemoveOrphans(store, provider, runtime, policy.orphan_window_s, reports.orphan),
-        EndDueMeetings(
+        )  # fmt: skip
+        self.remove_orphans = RemoveOrphans(store, provider, runtime, policy.orphan_window_s, reports.orphan)
+        self.end_due = EndDueMeetings(
             store, provider, app.recordings.sync_files, ConcludeRecording(app.note_queue, runtime), notifier,
             runtime, lease_s, empty_for=policy.empty_for,
-        ),
-        ReplaceHostKeys(store, provider, runtime, reports.kept_host_key, lease_s),
-        track,
-        provider_events.ReceiveProviderEvent(store, notifier, runtime),
-        provider_events.HandleProviderEvents(
-            store, track, app.recordings.collect_files, runtime, reports.handled_event, reports.expired_event
-        ),
-    )  # fmt: skip
+        )  # fmt: skip
+        self.replace_host_keys = ReplaceHostKeys(store, provider, runtime, reports.kept_host_key, lease_s)
+        self.track = provider_events.TrackMeeting(store, notifier, runtime, policy.empty_for)
+        self.receive_event = provider_events.ReceiveProviderEvent(store, notifier, runtime)
+        self.handle_events = provider_events.HandleProviderEvents(
+            store, self.track, app.recordings.collect_files, runtime, reports.handled_event,
+            reports.expired_event,
+        )  # fmt: skip
+
+
+class Payments:
+    """The use cases of payments; `follow` where a gateway is set."""
+
+    def __init__(self, app: Application) -> None:
+        ports, policy, runtime = app.ports, app.policy, app.runtime
+        store, gateway, notifier = ports.store, ports.gateway, ports.notifier
+        self.start = StartPayment(store, gateway, policy.packages, runtime, policy.base_url)
+        self.receive_notification = ReceiveNotification(store, notifier, runtime)
+        self.settle = SettlePayment(runtime, policy.packages.seller, CreditMails(app.mail_queue))
+        self.follow = None
+        if gateway is not None:
+            self.follow = FollowPayments(store, gateway, self.settle, notifier, runtime)
+        self.console = ConsolePayments(store, ports.queries, self.settle, notifier, runtime)
 
 
 def build_api(app: Application) -> UseCases:
@@ -174,13 +156,16 @@ def build_api(app: Application) -> UseCases:
 
 def build_admit(app: Application) -> admit.Admit:
     """Build the use case, once."""
-    ports, policy, reports = app.ports, app.policy, app.reports
-    lookups = admit.KeyLookups(policy.unknown_keys_at_once, admit.DigestMemory(policy.unknown_key_remembered))
-    duplicates = idempotency.DuplicateLimit(policy.duplicates_waiting)
+    ports, policy = app.ports, app.policy
     return admit.Admit(
         ports.queries, ports.counters, policy.quotas, policy.key_prefix, admit.TrackKeyUse(ports.key_uses),
-        admit.CollectRequests(ports.request_log, reports.dropped_requests), duplicates, lookups,
+        admit.CollectRequests(ports.request_log, app.reports.dropped_requests),
+        idempotency.DuplicateLimit(policy.duplicates_waiting), _key_lookups(policy),
     )  # fmt: skip
+
+
+def _key_lookups(policy: Policy) -> admit.KeyLookups:
+    return admit.KeyLookups(policy.unknown_keys_at_once, admit.DigestMemory(policy.unknown_key_remembered))
 
 
 def build_deliver(app: Application) -> deliver.DeliverWebhooks | None:
@@ -198,86 +183,62 @@ def build_deliver(app: Application) -> deliver.DeliverWebhooks | None:
     )  # fmt: skip
 
 
-def build_notes(app: Application) -> Notes | None:
-    """Build the use cases, where the process has the ports for them."""
-    ports, policy, reports, runtime = app.ports, app.policy, app.reports, app.runtime
-    own, queue, recordings = ports.notes, app.note_queue, app.recordings
-    if own is None:
-        return None
-    store, notifier, lease_s = ports.store, ports.notifier, policy.note_lease_s
-    return Notes(
-        WorkOnRecordings(
-            store, ports.files, own.editor, queue, notifier, ports.notes_notifier, runtime,
+class Notes:
+    """The use cases of a worker that measures recordings and writes notes, by its own ports."""
+
+    def __init__(self, app: Application, own: NotePorts) -> None:
+        ports, policy, reports, runtime = app.ports, app.policy, app.reports, app.runtime
+        store, notifier, lease_s = ports.store, ports.notifier, policy.note_lease_s
+        self.work_on_recordings = WorkOnRecordings(
+            store, ports.files, own.editor, app.note_queue, notifier, ports.notes_notifier, runtime,
             lease_s=lease_s, report=reports.failed_recording, on_expired_lease=reports.expired_recording,
-        ),
-        write_notes.WriteNotes(
-            store, recordings.sync_files,
+        )  # fmt: skip
+        self.write = write_notes.WriteNotes(
+            store, app.recordings.sync_files,
             write_notes.TranscribeRecording(store, ports.files, own.editor, own.transcriber),
             own.note_writer, own.calendar,
             note_charges.FinalizeNote(store, policy.catalogue, notifier, runtime, reports.failed_note),
             runtime, policy.note_schedule, policy.notes_in_flight, lease_s, policy.transcript_wait_s,
             reports.expired_note,
-        ),
-    )  # fmt: skip
+        )  # fmt: skip
 
 
-@frozen
 class Access:
     """The use cases of sign-in and of people."""
 
-    request_link: RequestSignInLink
-    redeem_link: RedeemSignInLink
-    portal_links: MakePortalLink
-    sign_up: SignUpForAccount
-    sessions: Sessions
-    members: Members
-    operators: Operators
-    passkeys: Passkeys
-    member_passkeys: SignInWithPasskey
-    operator_passkeys: SignInWithPasskey
-    member_identities: SignInWithIdentity
-    operator_identities: SignInWithIdentity
-    operator_tokens: OperatorTokens
-    forget_identities: ForgetIdentities
-
-
-def build_access(app: Application) -> Access:
-    """Build the use cases."""
-    ports, policy, runtime, mails, reports = app.ports, app.policy, app.runtime, app.mail_queue, app.reports
-    lookups = admit.KeyLookups(policy.unknown_keys_at_once, admit.DigestMemory(policy.unknown_key_remembered))
-    store, queries, base_url = ports.store, ports.queries, policy.base_url
-    refused = RefusedSignIns(BoundedAuditLog(store, ports.counters, runtime))
-    access = Access(
-        RequestSignInLink(store, ports.counters, mails, ports.notifier, runtime, base_url),
-        RedeemSignInLink(store, runtime, refused),
-        MakePortalLink(store, queries, runtime, base_url),
-        SignUpForAccount(store, ports.counters, mails, ports.notifier, runtime, base_url, policy.sign_up),
-        Sessions(store, queries, ports.counters, runtime, policy.pages_per_minute),
-        Members(store, queries, mails, ports.notifier, runtime, base_url),
-        Operators(store, queries, runtime),
-        Passkeys(store, queries, ports.counters, mails, ports.notifier, runtime, base_url, ports.passkeys),
-        SignInWithPasskey(store, ports.counters, runtime, refused, ports.passkeys),
-        SignInWithPasskey(store, ports.counters, runtime, refused, ports.passkeys, is_operators=True),
-        SignInWithIdentity(
-            store, ports.counters, runtime, refused, ports.identities, base_url + DASHBOARD_CALLBACK,
-            sign_up=policy.sign_up, report=reports.failed_sign_on,
-        ),
-        SignInWithIdentity(
-            store, ports.counters, runtime, refused, ports.console_identities, base_url + CONSOLE_CALLBACK,
-            is_operators=True, report=reports.failed_sign_on,
-        ),
-        OperatorTokens(store, queries, ports.counters, runtime, policy.key_prefix, lookups),
-        ForgetIdentities(store, runtime),
-    )  # fmt: skip
-    if app.origin is None:
-        return access
-    return evolve(
-        access,
-        portal_links=access.portal_links.acting_as(app.origin),
-        operators=access.operators.acting_as(app.origin),
-        operator_tokens=access.operator_tokens.acting_as(app.origin),
-        forget_identities=evolve(access.forget_identities, origin=app.origin),
-    )
+    def __init__(self, app: Application) -> None:
+        ports, policy, runtime, mails, origin = (
+            app.ports, app.policy, app.runtime, app.mail_queue, app.origin,
+        )  # fmt: skip
+        store, queries, base_url = ports.store, ports.queries, policy.base_url
+        counters, notifier, report = ports.counters, ports.notifier, app.reports.failed_sign_on
+        refused = RefusedSignIns(BoundedAuditLog(store, counters, runtime))
+        self.request_link = RequestSignInLink(store, counters, mails, notifier, runtime, base_url)
+        self.redeem_link = RedeemSignInLink(store, runtime, refused)
+        self.portal_links = MakePortalLink(
+            store, queries, runtime, base_url, origin, pins=origin is not SERVICE
+        )
+        self.sign_up = SignUpForAccount(store, counters, mails, notifier, runtime, base_url, policy.sign_up)
+        self.sessions = Sessions(store, queries, counters, runtime, policy.pages_per_minute)
+        self.members = Members(store, queries, mails, notifier, runtime, base_url)
+        self.operators = Operators(store, queries, runtime, origin)
+        self.passkeys = Passkeys(store, queries, counters, mails, notifier, runtime, base_url, ports.passkeys)
+        self.member_passkeys = SignInWithPasskey(store, counters, runtime, refused, ports.passkeys)
+        self.operator_passkeys = SignInWithPasskey(
+            store, counters, runtime, refused, ports.passkeys, is_operators=True
+        )
+        self.member_identities = SignInWithIdentity(
+            store, counters, runtime, refused, ports.identities, base_url + DASHBOARD_CALLBACK,
+            sign_up=policy.sign_up, report=report,
+        )  # fmt: skip
+        self.operator_identities = SignInWithIdentity(
+            store, counters, runtime, refused, ports.console_identities, base_url + CONSOLE_CALLBACK,
+            is_operators=True, report=report,
+        )  # fmt: skip
+        self.operator_tokens = OperatorTokens(
+            store, queries, counters, runtime, policy.key_prefix, _key_lookups(policy), origin
+        )
+        self.forget_identities = ForgetIdentities(store, runtime, origin)
 
 
 def build_dashboard(app: Application) -> dashboard.DashboardUseCases:

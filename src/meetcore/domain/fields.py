@@ -9,6 +9,8 @@ from uuid import UUID
 
 from attrs import asdict, fields, frozen
 
+from meetcore.domain.meetings.schedule import utc_text
+
 
 @frozen
 class FieldInfo:
@@ -74,3 +76,25 @@ def in_utc(at: datetime) -> datetime:
 
 
 _FORMS: Mapping[type, Callable[[Any], object]] = {UUID: str, datetime: in_utc}
+
+
+def shown_fields(source: object, *names: str) -> dict[str, object]:
+    """Return some attributes of a record in this order, as both people and programs read them."""
+    return {name: shown_value(getattr(source, name)) for name in names}
+
+
+def shown_value(value: object) -> object:
+    """Return a value as it stands in a line of JSON: text, numbers, `None`, and lists of them."""
+    match value:
+        case Enum():
+            return value.value
+        case UUID():
+            return str(value)
+        case datetime():
+            return utc_text(value)
+        case date():
+            return value.isoformat()
+        case tuple():
+            return [shown_value(each) for each in value]
+        case _:
+            return value

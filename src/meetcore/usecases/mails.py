@@ -12,7 +12,14 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.mails.contents import EndpointDisabled, MailContent
+from meetcore.domain.mails.contents import (
+    EndpointDisabled,
+    LowCredits,
+    MailContent,
+    PaymentEnded,
+    PaymentReceived,
+    PaymentRefunded,
+)
 from meetcore.domain.mails.mails import (
     MAIL_DELAYS_S,
     Mail,
@@ -23,15 +30,22 @@ from meetcore.domain.mails.mails import (
     record_failure,
     record_sent,
 )
+from meetcore.domain.mails.topics import MailTopic
 from meetcore.domain.mails.views import ClaimedMail, MailView, OutgoingMail
+from meetcore.domain.money.ledger import CreditsFellLow
+from meetcore.domain.payments.payments import Payment, PaymentStatus
+from meetcore.domain.payments.receipts import Receipt
+from meetcore.domain.payments.refunds import Refund
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.ports.mails import Mailer, MailRefused, MailTexts, MailUnavailable
 from meetcore.ports.runtime import Lease
 from meetcore.ports.store import Store, Transaction
-from meetcore.usecases.runtime import Runtime, gather_all, repeated_when_lost
+from meetcore.usecases.runtime import Runtime, gather_all, ignore, repeated_when_lost
 
 WEBHOOKS_PAGE = "/dashboard/webhooks"
+CREDITS_PAGE = "/dashboard/credits"
+"""The page on which people buy credits, and come back to from the gateway."""
 
 
 @frozen
@@ -97,10 +111,6 @@ FAULT = "fault"
 """The error of a mail that could not be written: a defect of ours, which the log has."""
 
 
-def _ignore(_: object) -> None:
-    return None
-
-
 @frozen
 class SendMails:
     """Sends due mails, `in_flight` at a time.
@@ -115,8 +125,8 @@ class SendMails:
     texts: MailTexts
     runtime: Runtime
     schedule: RetrySchedule = field(factory=lambda: RetrySchedule(MAIL_DELAYS_S))
-    on_failed: Callable[[Mail], object] = _ignore
-    on_expired_lease: Callable[[ClaimedMail], object] = _ignore
+    on_failed: Callable[[Mail], object] = ignore
+    on_expired_lease: Callable[[ClaimedMail], object] = ignore
     lease_s: float = 30.0
     in_flight: int = 8
 
@@ -177,3 +187,52 @@ class SendMails:
             mail = decide(view)
             await tx.mails.save(mail)
         return mail
+
+
+@frozen
+class CreditMails:
+    """Queues mails in the transaction of the change that each is about, after its other writes.
+
+    Each method returns how many mails were queued: the caller notifies the workers once it has committed.
+    """
+
+    mails: MailQueue
+
+    async def received(self, tx: Transaction, payment: Payment, receipt: Receipt) -> int:
+        """Queue the mails about a payment that has become paid."""
+        content = PaymentReceived(
+            receipt.text, payment.credits, payment.amount, payment.currency, self._page(payment)
+        )
+        return await self._add(tx, payment, content)
+
+    async def ended(self, tx: Transaction, payment: Payment) -> int:
+        """Queue the mails about a payment that failed or expired; none where its page was never shown."""
+        if payment.payment_url is None:
+            return 0
+        is_expired = payment.status is PaymentStatus.EXPIRED
+        content = PaymentEnded(
+            payment.credits, payment.amount, payment.currency, is_expired, self._page(payment)
+        )
+        return await self._add(tx, payment, content)
+
+    async def refunded(self, tx: Transaction, payment: Payment, refund: Refund) -> int:
+        """Queue the mails about a refund whose money was sent, or could not be."""
+        content = PaymentRefunded(
+            refund.credits, refund.amount, payment.currency, refund.failed_at is not None, self._page(payment)
+        )
+        return await self._add(tx, payment, content)
+
+    async def low(self, tx: Transaction, low: CreditsFellLow) -> int:
+        """Queue the mails about an account whose credits fell below its threshold."""
+        content = LowCredits(low.available, low.threshold, self.mails.base_url + CREDITS_PAGE)
+        recipients = await tx.mails.find_recipients(low.account_id, MailTopic.CREDITS)
+        return await self.mails.add(tx, recipients, content, low.account_id)
+
+    def _page(self, payment: Payment) -> str:
+        return f"{self.mails.base_url}{CREDITS_PAGE}/{payment.id}"
+
+    async def _add(self, tx: Transaction, payment: Payment, content: MailContent) -> int:
+        if not self.mails.is_on:
+            return 0
+        recipients = await tx.mails.find_recipients(payment.account_id, MailTopic.PAYMENTS)
+        return await self.mails.add(tx, recipients, content, payment.account_id)

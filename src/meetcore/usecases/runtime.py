@@ -57,6 +57,10 @@ class Runtime:
 T = TypeVar("T")
 
 
+def ignore(*_: object) -> None:
+    """Report nothing: the default of a use case that reports to operators."""
+
+
 async def gather_all(work: Iterable[Awaitable[T]]) -> list[T]:
     """Await all of it, and return the results in order; a failure does not stop the others.
 

@@ -10,8 +10,7 @@ from meetcore.composition.observability import LOGGED
 from meetcore.domain.errors import Unprocessable
 from meetcore.domain.members.identities import FlowSecrets, Identity, flow_secrets, identity_refused
 from meetcore.ports.identity import IdentityRefused, IdentityUnavailable, ProviderAnswer
-from meetcore.usecases.members.audit import BoundedAuditLog
-from meetcore.usecases.members.refused_sign_ins import RefusedSignIns
+from meetcore.usecases.members.audit import BoundedAuditLog, RefusedSignIns
 from meetcore.usecases.members.sign_in_links import Browser
 from meetcore.usecases.members.single_sign_on import SignInWithIdentity
 from tests.unit.usecases.application import ApplicationHarness

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meetcore.domain
-from meetcore.domain.fields import as_json, in_utc
+from meetcore.domain.fields import as_json, in_utc, shown_fields, shown_value
 from meetcore.domain.meetings.meetings import (
     Meeting,
     MeetingOptions,
@@ -510,3 +510,12 @@ def test_a_failed_note_shows_its_fault_and_that_it_is_free() -> None:
     record = note_record(fail(NOTE, NoteFault.NO_SPEECH)[0])
     assert (record["status"], record["credits_charged"]) == ("failed", 0)
     assert record["error"] == describe(NoteFault.NO_SPEECH)
+
+
+def test_a_value_is_shown_as_people_and_programs_read_it() -> None:
+    at = datetime(2026, 12, 1, 9, 30, 15, 999, tzinfo=WIB)
+    assert shown_fields(Reference("meeting", "7"), "id") == {"id": "7"}
+    assert shown_value((at, at.date(), UUID(int=1), NoteStatus.FAILED, 7, None, "text")) == [
+        "2026-12-01T02:30:15Z", "2026-12-01", "00000000-0000-0000-0000-000000000001", "failed", 7,
+        None, "text",
+    ]  # fmt: skip

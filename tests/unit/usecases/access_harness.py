@@ -64,7 +64,8 @@ class AccessHarness:
     def access(self, crash_point: CrashPoint | None = None) -> Access:
         """The use cases of a process, which crashes at a point of its work if one is given."""
         access = self.harness.process(crash_point, sends_mails=True).access
-        return evolve(access, request_link=evolve(access.request_link, pause=self._pause))
+        access.request_link = evolve(access.request_link, pause=self._pause)
+        return access
 
     async def _pause(self, seconds: float) -> None:
         self.pauses.append(seconds)

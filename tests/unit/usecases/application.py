@@ -48,8 +48,7 @@ from meetcore.testing.clock import SeededEntropy
 from meetcore.usecases.meetings.cancel_meeting import CancelMeeting
 from meetcore.usecases.meetings.create_meeting import CreateMeeting
 from meetcore.usecases.meetings.end_due_meetings import EndDueMeetings
-from meetcore.usecases.meetings.reconcile_meetings import ReconcileMeetings
-from meetcore.usecases.meetings.remove_orphans import RemoveOrphans
+from meetcore.usecases.meetings.reconcile_meetings import ReconcileMeetings, RemoveOrphans
 from meetcore.usecases.notes.recordings import WorkOnRecordings
 from meetcore.usecases.notes.write_notes import WriteNotes
 from meetcore.usecases.requests.administration import Administration

@@ -18,7 +18,7 @@ from meetcore.domain.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from meetcore.usecases.payments.start_payment import CREDITS_PAGE
+from meetcore.usecases.mails import CREDITS_PAGE
 
 STATUS: Mapping[str, int] = {
     "invalid_request": 400,

@@ -32,8 +32,8 @@ from meetcore.domain.members.roles import Action, check_allowed, is_allowed
 from meetcore.domain.members.sessions import is_view
 from meetcore.domain.members.views import SignedIn
 from meetcore.domain.webhooks.addresses import Network
+from meetcore.usecases.mails import CREDITS_PAGE
 from meetcore.usecases.members import dashboard, passkeys
-from meetcore.usecases.payments.start_payment import CREDITS_PAGE
 
 _ROOMS: Final = (
     overview, meeting_lists, meetings, notes, credits, money, statements, requests, connect,

@@ -61,7 +61,7 @@ from meetcore.usecases.requests.idempotency import (
     refusing,
     wait_while_in_progress,
 )
-from meetcore.usecases.runtime import Runtime, repeated_when_lost
+from meetcore.usecases.runtime import Runtime, ignore, repeated_when_lost
 
 MAX_HOST_ATTEMPTS = 64
 MAX_HOSTS_TRIED = 8
@@ -97,10 +97,6 @@ class CapacityRefusal:
     account_id: UUID | None = None
 
 
-def no_report(refusal: CapacityRefusal) -> None:
-    """Report nothing."""
-
-
 @frozen
 class CreateMeeting:
     """Creates a meeting once for each request (rule 1/meetings).
@@ -123,7 +119,7 @@ class CreateMeeting:
     wait_s: float = DUPLICATE_WAIT_S
     poll_s: float = 0.05
     share_percent: int = hosts.DEFAULT_SHARE_PERCENT
-    report: Callable[[CapacityRefusal], None] = no_report
+    report: Callable[[CapacityRefusal], None] = ignore
     orphan_window_s: float = provider_events.DEFAULT_WINDOW_S
 
     async def __call__(

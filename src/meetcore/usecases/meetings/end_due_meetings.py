@@ -21,8 +21,8 @@ from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store
 from meetcore.usecases.meetings import bounded_provider
 from meetcore.usecases.meetings.cancellation import Cleared, clear, end_meeting, save_cleared
+from meetcore.usecases.notes.note_charges import ConcludeRecording
 from meetcore.usecases.notes.recordings import SyncRecordingFiles
-from meetcore.usecases.notes.sold_recordings import ConcludeRecording
 from meetcore.usecases.runtime import Runtime, gather_all
 
 PROVIDER_GRACE: Final = timedelta(minutes=5)

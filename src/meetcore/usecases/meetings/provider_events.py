@@ -25,7 +25,7 @@ from meetcore.ports.runtime import Lease, WorkerNotifier
 from meetcore.ports.store import Store, StoreUnavailable, Transaction
 from meetcore.usecases.meetings.cancellation import end_meeting
 from meetcore.usecases.notes.recordings import CollectRecordingFiles
-from meetcore.usecases.runtime import Runtime, gather_all
+from meetcore.usecases.runtime import Runtime, gather_all, ignore
 
 
 async def record_session(
@@ -117,8 +117,8 @@ class HandleProviderEvents:
     track: TrackMeeting
     record: CollectRecordingFiles
     runtime: Runtime
-    on_handled: Callable[[ClaimedEvent, EventOutcome], None] = lambda claimed, outcome: None
-    on_expired_lease: Callable[[ClaimedEvent], object] = lambda claimed: None
+    on_handled: Callable[[ClaimedEvent, EventOutcome], None] = ignore
+    on_expired_lease: Callable[[ClaimedEvent], object] = ignore
     batch: int = 50
     in_flight: int = 4
     lease_s: float = 60.0

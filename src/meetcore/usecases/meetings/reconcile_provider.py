@@ -92,10 +92,6 @@ class ReconcileProvider:
     runtime: Runtime
     origin: ActionOrigin = SERVICE
 
-    def acting_as(self, origin: ActionOrigin) -> "ReconcileProvider":
-        """Return the same use case for a user of the system."""
-        return evolve(self, origin=origin)
-
     async def survey(self, since: datetime) -> Survey:
         """Compare both sides: meetings lost that were made after `since`, and gone ones that begin after it.
 

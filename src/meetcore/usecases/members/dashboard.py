@@ -34,9 +34,8 @@ from meetcore.usecases.api import UseCases
 from meetcore.usecases.meetings.resolve_doubts import ResolveDoubts
 from meetcore.usecases.members import operators, sign_in_links
 from meetcore.usecases.members.audit import record_action
-from meetcore.usecases.members.members import MemberKeys, Members
+from meetcore.usecases.members.members import MemberKeys, Members, Playground
 from meetcore.usecases.members.passkeys import Passkeys
-from meetcore.usecases.members.playground import Playground
 from meetcore.usecases.members.portal_links import Impersonate, MakePortalLink
 from meetcore.usecases.members.reads import AccountSettings, MemberReads
 from meetcore.usecases.members.sessions import Sessions, SignInWithPasskey
@@ -44,8 +43,7 @@ from meetcore.usecases.members.sign_up import SignUpForAccount
 from meetcore.usecases.members.single_sign_on import SignInWithIdentity
 from meetcore.usecases.money.proposals import Proposals
 from meetcore.usecases.money.statements import ConsoleLiability, ConsolePrices, Statements
-from meetcore.usecases.notes.edit_note import EditNote
-from meetcore.usecases.notes.note_charges import NoteRequest
+from meetcore.usecases.notes.note_charges import EditNote, NoteRequest
 from meetcore.usecases.payments.refunds import ConsolePayments
 from meetcore.usecases.payments.start_payment import StartPayment
 from meetcore.usecases.requests import console, export

@@ -1,4 +1,4 @@
-"""Members of an account and the API keys that they make."""
+"""Members of an account, the API keys that they make, and the key of their playground."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,12 +20,12 @@ from meetcore.domain.members.members import (
     invitations_left,
     is_pending,
 )
-from meetcore.domain.members.roles import Action, Role, check_allowed, is_allowed
+from meetcore.domain.members.roles import Action, Role, check_allowed, is_allowed, playground_scopes
 from meetcore.domain.members.views import SignedIn, check_member, inviter_name
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.records.pages import KeyUse
 from meetcore.domain.requests.accounts import check_email
-from meetcore.domain.requests.keys import ApiKey, Scope
+from meetcore.domain.requests.keys import PLAYGROUND_LASTS, PLAYGROUND_NAME, ApiKey, Scope, is_playground_key
 from meetcore.ports.members import MemberQueries
 from meetcore.ports.queries import DashboardQueries
 from meetcore.ports.runtime import WorkerNotifier
@@ -237,3 +237,45 @@ class MemberKeys:
         keys = await self.administration.registry.list_keys(who.account.id)
         if key_id not in {key.id for key in keys}:
             raise NotFound("No key with this id.")
+
+
+@frozen
+class Playground:
+    """Makes and finds the key of a member's playground. `is_sandbox`: the video provider is the sandbox."""
+
+    administration: Administration
+    runtime: Runtime
+    is_sandbox: bool
+
+    def scopes(self, who: SignedIn) -> Sequence[Scope]:
+        """Return what a key of this member's playground may do; see `playground_scopes`."""
+        return playground_scopes(who.role, is_sandbox=self.is_sandbox)
+
+    async def find_key(self, who: SignedIn) -> ApiKey | None:
+        """Return the key of the member's playground, if one works; `None` for operators who look."""
+        check_member(who, Action.VIEW_KEYS)
+        return next(iter(await self._keys(who)), None)
+
+    async def make_key(self, who: SignedIn, client_address: str | None) -> MintedKey:
+        """Make a key and revoke the member's earlier ones, so that at most one stays.
+
+        A crash between the two leaves both for the hour; of two calls at once, each may revoke the other's.
+        """
+        check_member(who, Action.MANAGE_KEYS)
+        acting = self.administration.acting_as(who.origin(client_address))
+        minted = await acting.keys.create(
+            who.account.id,
+            self.scopes(who),
+            None,
+            self.runtime.now() + PLAYGROUND_LASTS,
+            name=PLAYGROUND_NAME,
+        )
+        for key in await self._keys(who):
+            if key.id != minted.key.id:
+                await acting.keys.revoke(key.id)
+        return minted
+
+    async def _keys(self, who: SignedIn) -> Sequence[ApiKey]:
+        member_id: UUID | None = None if who.user is None else who.user.id
+        keys, now = await self.administration.registry.list_keys(who.account.id), self.runtime.now()
+        return [key for key in keys if is_playground_key(key, member_id, now)]

@@ -39,10 +39,6 @@ class Operators:
     origin: audit.ActionOrigin = audit.SERVICE
     role: roles.OperatorRole | None = None
 
-    def acting_as(self, origin: audit.ActionOrigin) -> "Operators":
-        """Return the same use cases for a user of the system, who may do everything."""
-        return evolve(self, origin=origin, role=None)
-
     def by(self, signed_in: views.SignedInOperator, client_address: str | None) -> "Operators":
         """Return the same use cases for an operator, who may do what the role says."""
         return evolve(self, origin=signed_in.origin(client_address), role=signed_in.operator.role)
@@ -120,10 +116,6 @@ class OperatorTokens:
     key_prefix: str
     lookups: KeyLookups = field(factory=KeyLookups)
     origin: audit.ActionOrigin = audit.SERVICE
-
-    def acting_as(self, origin: audit.ActionOrigin) -> "OperatorTokens":
-        """Return the same use cases for another actor, who stands in the audit log."""
-        return evolve(self, origin=origin)
 
     async def create(
         self, role: roles.OperatorRole, name: str = DEFAULT_TOKEN_NAME, days: int = DEFAULT_TOKEN_DAYS

@@ -48,10 +48,6 @@ class MakePortalLink:
     role: OperatorRole | None = None
     pins: bool = False
 
-    def acting_as(self, origin: audit.ActionOrigin) -> "MakePortalLink":
-        """Return the same use case for a user of the system, who may do everything."""
-        return evolve(self, origin=origin, role=None, pins=True)
-
     def by(self, signed_in: views.SignedInOperator, client_address: str | None) -> "MakePortalLink":
         """Return the same use case for an operator, who may do what the role says."""
         return evolve(self, origin=signed_in.origin(client_address), role=signed_in.operator.role, pins=True)

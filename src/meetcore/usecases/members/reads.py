@@ -31,8 +31,8 @@ from meetcore.domain.requests import request_log, views
 from meetcore.ports.queries import Queries
 from meetcore.usecases.members.audit import BoundedAuditLog
 from meetcore.usecases.requests.administration import Administration
+from meetcore.usecases.requests.export_records import in_place, take_place
 from meetcore.usecases.requests.idempotency import missing
-from meetcore.usecases.requests.streams import in_place, take_place
 
 MAX_FILES: Final = 4
 """Ledgers that one process writes as files at a time."""

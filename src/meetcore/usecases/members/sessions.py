@@ -33,9 +33,8 @@ from meetcore.ports.identity import (
     PasskeyVerifier,
 )
 from meetcore.ports.store import Store, Transaction
-from meetcore.usecases.members.audit import record_action
+from meetcore.usecases.members.audit import RefusedSignIns, record_action
 from meetcore.usecases.members.passkeys import ask, use_up, verifier_of
-from meetcore.usecases.members.refused_sign_ins import RefusedSignIns
 from meetcore.usecases.members.sign_in_links import (
     Browser,
     NewOperatorSession,

@@ -25,8 +25,7 @@ from meetcore.ports.requests import RateCounters
 from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.mails import MailQueue
-from meetcore.usecases.members.audit import record_action
-from meetcore.usecases.members.refused_sign_ins import RefusedSignIns
+from meetcore.usecases.members.audit import RefusedSignIns, record_action
 from meetcore.usecases.runtime import Runtime
 
 

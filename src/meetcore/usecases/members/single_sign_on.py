@@ -27,8 +27,7 @@ from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports import requests
 from meetcore.ports.identity import IdentityProvider, IdentityRefused, IdentityUnavailable, ProviderAnswer
 from meetcore.ports.store import Store, Transaction
-from meetcore.usecases.members.audit import record_action
-from meetcore.usecases.members.refused_sign_ins import RefusedSignIns
+from meetcore.usecases.members.audit import RefusedSignIns, record_action
 from meetcore.usecases.members.sign_in_links import (
     Browser,
     NewOperatorSession,
@@ -37,7 +36,7 @@ from meetcore.usecases.members.sign_in_links import (
     start_user_session,
 )
 from meetcore.usecases.members.sign_up import enter_or_open
-from meetcore.usecases.runtime import Runtime
+from meetcore.usecases.runtime import Runtime, ignore
 
 DASHBOARD_CALLBACK = "/dashboard/sign-in/oidc/callback"
 CONSOLE_CALLBACK = "/console/sign-in/oidc/callback"
@@ -59,7 +58,7 @@ class SignInWithIdentity:
     redirect_uri: str
     is_operators: bool = False
     sign_up: SignUpMode = SignUpMode.CLOSED
-    report: Callable[[str, bool], object] = lambda _reason, _is_operators: None
+    report: Callable[[str, bool], object] = ignore
 
     @property
     def is_possible(self) -> bool:

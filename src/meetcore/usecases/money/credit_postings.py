@@ -28,8 +28,8 @@ from meetcore.domain.money.ledger import CreditsFellLow, Entry, Funds, Posting
 from meetcore.domain.webhooks.events import Event
 from meetcore.ports.store import CommitLost, OutcomeUnknown, Store, StoreUnavailable, Transaction
 from meetcore.usecases.members.audit import action_of
-from meetcore.usecases.money.turns import FailedBatch, Turns, failure_of_waiting, no_report
-from meetcore.usecases.runtime import LowMails, Runtime, repeated_when_lost
+from meetcore.usecases.money.turns import FailedBatch, Turns, failure_of_waiting
+from meetcore.usecases.runtime import LowMails, Runtime, ignore, repeated_when_lost
 
 REMEMBERED: Final = 1_000
 """Accounts whose funds are remembered."""
@@ -91,7 +91,7 @@ class CreditPostings:
     """Posts to accounts, one turn of each account after another. Calls `report` with each failed batch."""
 
     store: Store
-    report: Callable[[FailedBatch], object] = no_report
+    report: Callable[[FailedBatch], object] = ignore
     low_mails: LowMails | None = None
     _known: dict[UUID, Funds] = field(factory=dict, init=False, repr=False)
     _accounts: Turns[UUID, PostingRequest, Posted | Exception] = field(init=False, repr=False)

@@ -30,6 +30,7 @@ from meetcore.ports.store import (
     StoreUnavailable,
     Transaction,
 )
+from meetcore.usecases.runtime import ignore
 
 MOST_AT_ONCE: Final = 64
 """Items in one turn: each delays the results of the others."""
@@ -46,10 +47,6 @@ class FailedBatch:
     what: str
     size: int
     fault: Exception
-
-
-def no_report(_: FailedBatch) -> None:
-    """Report nothing."""
 
 
 @frozen(eq=False)
@@ -198,7 +195,7 @@ class AccountTurns:
     """Run attempts on an account one after another, those that wait for each other in one transaction."""
 
     store: Store
-    report: Callable[[FailedBatch], object] = no_report
+    report: Callable[[FailedBatch], object] = ignore
     _turns: Turns[Spender, _Spending, Any] = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:

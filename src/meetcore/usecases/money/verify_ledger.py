@@ -17,7 +17,7 @@ from meetcore.domain.money.views import Flaw, StoredFunds, VerificationRun
 from meetcore.ports.money import LedgerAudit, LedgerSnapshot, VerificationLog
 from meetcore.ports.runtime import Lease
 from meetcore.ports.store import StoreUnavailable
-from meetcore.usecases.runtime import LeaseLost, Runtime, with_heartbeat
+from meetcore.usecases.runtime import LeaseLost, Runtime, ignore, with_heartbeat
 
 MAX_FINDINGS = 100
 
@@ -230,10 +230,6 @@ LEASE_S = 60.0
 """How long the run of a dead worker waits. The lease is renewed: a long history takes longer than it."""
 
 
-def _ignore(_: VerificationRun) -> None:
-    return None
-
-
 @frozen
 class VerifyPeriodically:
     """Verifies a slice of the ledger. `report` is called with each run that is over.
@@ -246,7 +242,7 @@ class VerifyPeriodically:
     log: VerificationLog
     runtime: Runtime
     every_s: float
-    report: Callable[[VerificationRun], object] = _ignore
+    report: Callable[[VerificationRun], object] = ignore
     slice_s: float = 1.0
     lease_s: float = LEASE_S
 

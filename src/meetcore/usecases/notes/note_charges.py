@@ -1,30 +1,40 @@
-"""Queue notes with a hold (rule 1/notes); charge or fail them.
+"""Queue notes with a hold (rule 1/notes); charge, fail or correct them.
 
 A note is queued by an API call, or because a meeting was made with `auto_notulen`; it is due at once. A
 request that cannot be paid for is refused. An automatic note that cannot be paid for is written as failed
 with an event, because no response carries the refusal.
+
+The notes that a meeting was sold with are queued when it is over and its recording is measured, whichever is
+later: so that a test call alone gets no notes. Where no recording ever came, the customer gets `note.failed`
+and what the recording cost.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
+from uuid import UUID
 
-from attrs import frozen
+from attrs import define, frozen
 
 from meetcore.domain.errors import CreditCapExceeded, DomainError, Gone, InsufficientCredits
 from meetcore.domain.ids import parse_id
-from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.meetings import cancellation
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.meetings.views import NO_LEASE, LeaseView
 from meetcore.domain.money import holds, pricing, transfers
-from meetcore.domain.notes import notes
+from meetcore.domain.money.transfers import TransferKind
+from meetcore.domain.notes import edits, notes, recordings
 from meetcore.domain.notes.notes import Language, Note, NoteFault
 from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.notes.views import NoteCreationView, NoteQuery, NoteSettlement, NoteTask
 from meetcore.domain.records.notes import note_record
 from meetcore.ports import observability, queries
+from meetcore.ports.queries import Caller
 from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.members.audit import record_by_hand
 from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome, missing, run_once
-from meetcore.usecases.runtime import Runtime
+from meetcore.usecases.runtime import Runtime, ignore
 from meetcore.usecases.webhooks.events import events_of
 
 
@@ -50,10 +60,6 @@ async def queue_note(
     return note
 
 
-def _ignore(_: Note, __: NoteFault) -> None:
-    return None
-
-
 @frozen
 class NoteQueue:
     """Queues notes for the workers, in a transaction that the caller opened.
@@ -65,7 +71,7 @@ class NoteQueue:
     catalogue: pricing.TierCatalogue
     runtime: Runtime
     note_writer: str
-    on_failed: Callable[[Note, NoteFault], object] = _ignore
+    on_failed: Callable[[Note, NoteFault], object] = ignore
 
     async def add(
         self,
@@ -188,7 +194,7 @@ class FinalizeNote:
     catalogue: pricing.TierCatalogue
     notifier: WorkerNotifier
     runtime: Runtime
-    on_failed: Callable[[Note, NoteFault], object] = _ignore
+    on_failed: Callable[[Note, NoteFault], object] = ignore
 
     async def complete(self, task: NoteTask) -> bool:
         """Charge a note by the length of its media and its writer, and show it; false without the lease.
@@ -220,3 +226,100 @@ class FinalizeNote:
         if due:
             self.notifier.notify()
         return True
+
+
+@frozen
+class ConcludeRecording:
+    """Queues the notes of a meeting that is over, or gives up its recording, in the caller's transaction."""
+
+    queue: NoteQueue
+    runtime: Runtime
+
+    async def __call__(self, tx: Transaction, meeting: Meeting, *, is_last: bool) -> int:
+        """Take the account's lock and do what is due; return how many deliveries are due.
+
+        `is_last`: the recording is not looked for again.
+        """
+        view = await tx.meetings.load_leased(meeting.account_id, meeting.id, NO_LEASE)
+        if view is None or view.meeting.status is not MeetingStatus.ENDED:
+            return 0
+        recording = await tx.recordings.load(meeting.account_id, meeting.id)
+        if recording is None:
+            return await self._give_up(tx, view) if is_last else 0
+        is_shown = recording.status is recordings.RecordingStatus.AVAILABLE
+        if not (view.meeting.options.auto_notulen and is_shown):
+            return 0
+        if await tx.notes.load_of_recording(meeting.account_id, recording.id):
+            return 0
+        return await self.queue.add_for_meeting(tx, view.meeting, recording, self.runtime.now())
+
+    async def _give_up(self, tx: Transaction, view: LeaseView) -> int:
+        meeting, charge, now = view.meeting, view.charge, self.runtime.now()
+        if charge is not None:
+            new_id = self.runtime.new_id(now)
+            done = cancellation.give_back_recording(
+                meeting, charge, view.funds, view.usage, new_id, now, self.runtime.chain_key
+            )
+            if done.refund is not None:
+                await tx.meetings.save_cancelled(view, done.meeting, done.refund, (), None)
+                given_back = meeting.recording_credits
+                observability.count_credits(self.runtime.metrics, TransferKind.MEETING_REFUND, given_back)
+        if not meeting.options.auto_notulen:
+            return 0
+        note, fact = notes.fail_without_recording(
+            self.runtime.new_id(now), meeting, notes.Language.INDONESIAN, now
+        )
+        self.queue.on_failed(note, notes.NoteFault.NO_RECORDING)
+        return await tx.notes.save_refused(note, events_of(self.runtime, now, fact))
+
+
+@frozen
+class EditNote:
+    """Corrects notes. The audit log names the corrected parts, without their texts."""
+
+    store: Store
+    runtime: Runtime
+
+    async def __call__(
+        self,
+        caller: Caller,
+        note_id: UUID,
+        wanted: edits.Corrections,
+        seen: datetime | None,
+        request: IdempotentRequest,
+        now: datetime,
+    ) -> Outcome:
+        """Correct a note that was last edited at `seen`, or refuse as `edits.correct` does; idempotent."""
+
+        async def work(tx: Transaction) -> Outcome:
+            await tx.lock_account(caller.account.id)
+            note = await tx.notes.load(caller.account.id, note_id)
+            if note is None:
+                raise await missing(tx, caller.account.id, note_id, "note")
+            edited = edits.correct(note, wanted, seen, now)
+            if edited is not note:
+                await tx.notes.save_edited(edited)
+                parts = ", ".join(edits.changed_parts(note, edited))
+                await record_by_hand(tx, self.runtime, now, caller, "note.edited", note_id, parts=parts)
+            return Outcome()
+
+        return await run_once(self.store, caller.account.id, request, work)
+
+
+@define
+class KeptParts:
+    """Keeps parts by `save`, under the lease of the task. Fills `ports.ai.KeptParts`."""
+
+    task: NoteTask
+    save: Callable[[NoteTask, notes.Note], Awaitable[NoteTask]]
+    has_come_on: bool = False
+
+    def get(self, name: str) -> str | None:
+        """Return a part's text, where it was kept."""
+        return dict(self.task.note.parts).get(name)
+
+    async def keep(self, name: str, text: str) -> None:
+        """Keep a part, where there is room for it. Raises as `save`."""
+        note = notes.keep_part(self.task.note, name, text)
+        if note is not self.task.note:
+            self.task, self.has_come_on = await self.save(self.task, note), True

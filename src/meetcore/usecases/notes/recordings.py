@@ -27,7 +27,7 @@ from meetcore.ports.runtime import Lease, WorkerNotifier
 from meetcore.ports.store import Store, StoreUnavailable, Transaction
 from meetcore.usecases.notes import downloads, note_charges
 from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome, missing, run_once
-from meetcore.usecases.runtime import LeaseLost, Runtime, gather_all, with_heartbeat
+from meetcore.usecases.runtime import LeaseLost, Runtime, gather_all, ignore, with_heartbeat
 from meetcore.usecases.webhooks.events import events_of
 
 
@@ -161,8 +161,8 @@ class WorkOnRecordings:
     runtime: Runtime
     at_once: int = 4
     lease_s: float = 30.0
-    report: Callable[[views.RecordingTask, Exception], None] = lambda task, fault: None
-    on_expired_lease: Callable[[views.RecordingTask], object] = lambda task: None
+    report: Callable[[views.RecordingTask, Exception], None] = ignore
+    on_expired_lease: Callable[[views.RecordingTask], object] = ignore
 
     async def __call__(self) -> bool:
         """Work on due recordings; return whether there may be more. What met a fault is due again later."""
@@ -297,10 +297,6 @@ async def end_recording(
     return due, failed
 
 
-def _ignore(_: Note, __: NoteFault) -> None:
-    return None
-
-
 @frozen
 class ExpireRecordings:
     """Expires recordings past their retention; notes that were made of them stay.
@@ -312,7 +308,7 @@ class ExpireRecordings:
     notifier: WorkerNotifier
     notes_notifier: WorkerNotifier
     runtime: Runtime
-    on_failed: Callable[[Note, NoteFault], object] = _ignore
+    on_failed: Callable[[Note, NoteFault], object] = ignore
 
     async def __call__(self, limit: int = 100) -> bool:
         """End up to `limit` recordings as a sweep does; whether there may be more."""
@@ -358,7 +354,7 @@ class DeleteRecording:
     notifier: WorkerNotifier
     notes_notifier: WorkerNotifier
     runtime: Runtime
-    on_failed: Callable[[Note, NoteFault], object] = _ignore
+    on_failed: Callable[[Note, NoteFault], object] = ignore
 
     async def __call__(
         self,

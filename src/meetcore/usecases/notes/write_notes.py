@@ -36,9 +36,9 @@ from meetcore.ports.recording_files import FileGone, FilesUnavailable, Recording
 from meetcore.ports.runtime import HolidayCalendar, Lease
 from meetcore.ports.store import Store, StoreUnavailable
 from meetcore.usecases.notes import downloads, note_charges
-from meetcore.usecases.notes.kept_parts import KeptParts
+from meetcore.usecases.notes.note_charges import KeptParts
 from meetcore.usecases.notes.recordings import SyncRecordingFiles, transcripts_of
-from meetcore.usecases.runtime import LeaseLost, Runtime, with_heartbeat
+from meetcore.usecases.runtime import LeaseLost, Runtime, ignore, with_heartbeat
 
 MAX_TRANSCRIPT_BYTES = 32 * 1024 * 1024
 """More than a day of speech; a longer file is no transcript."""
@@ -210,7 +210,7 @@ class WriteNotes:
     in_flight: int = 4
     lease_s: float = 30.0
     transcript_wait_s: float = 0.0
-    on_expired_lease: Callable[[NoteTask], object] = lambda task: None
+    on_expired_lease: Callable[[NoteTask], object] = ignore
 
     async def claim(self, limit: int) -> Sequence[NoteTask]:
         """Take up to `limit` notes that are due and have room."""

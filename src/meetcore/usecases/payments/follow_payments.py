@@ -29,25 +29,13 @@ from meetcore.ports.payments import (
 )
 from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.mails import CreditMails
 from meetcore.usecases.money.credit_postings import Posted, post_within, top_up_request
-from meetcore.usecases.payments.credit_mails import CreditMails
 from meetcore.usecases.runtime import Runtime, gather_all, repeated_when_lost
 
 _UNPAID: Final = frozenset({PaymentStatus.FAILED, PaymentStatus.EXPIRED})
 LEASE_S: Final = 30.0
 """How long a look may take: longer than the time limits of a gateway's calls."""
-
-
-@frozen
-class PaymentReport:
-    """For an operator: a payment that is in doubt now, or a look that failed."""
-
-    payment: Payment
-    error: Exception | None = None
-
-
-def no_report(report: PaymentReport) -> None:
-    """Report nothing."""
 
 
 @frozen
@@ -61,7 +49,6 @@ class ReceiveNotification:
     store: Store
     notifier: WorkerNotifier
     runtime: Runtime
-    report: Callable[[PaymentReport], None] = no_report
 
     async def __call__(self, notification: Notification) -> bool:
         """Return whether the payment is known; a worker asks its gateway at once."""
@@ -80,8 +67,6 @@ class ReceiveNotification:
             await tx.payments.add_message(id_, now, MessageSource.NOTIFICATION, notification.body)
             await tx.payments.save(evolve(after, next_look_at=now))
         self.notifier.notify()
-        if after.is_doubtful and after.doubt is not before.doubt:
-            self.report(PaymentReport(after))
         return True
 
 
@@ -119,7 +104,6 @@ class FollowPayments:
     settle: SettlePayment
     notifier: WorkerNotifier
     runtime: Runtime
-    report: Callable[[PaymentReport], None] = no_report
     at_once: int = 8
 
     async def __call__(self) -> bool:
@@ -136,8 +120,7 @@ class FollowPayments:
                 await self._pay_back(payment)
             else:
                 await self._follow(payment, await self.gateway.find(payment))
-        except (GatewayUnknown, GatewayRefused) as error:
-            self.report(PaymentReport(payment, error))
+        except (GatewayUnknown, GatewayRefused):
             await self._save(payment, _unanswered)
 
     def _require_own(self, payment: Payment) -> None:
@@ -157,11 +140,9 @@ class FollowPayments:
             return
         try:
             state = await self.gateway.refund(payment, refund)
-        except GatewayRefused as error:
-            self.report(PaymentReport(payment, error))
+        except GatewayRefused:
             state = RefundState.REFUSED
-        except GatewayUnknown as error:
-            self.report(PaymentReport(payment, error))
+        except GatewayUnknown:
             await self._save(payment, payments.asked_again)
             return
         await self._end_refund(payment, state)
@@ -189,8 +170,6 @@ class FollowPayments:
             await tx.payments.save(_kept_due(claimed, before, after, now))
         if due:
             self.notifier.notify()
-        if after.doubt is not before.doubt:
-            self.report(PaymentReport(after))
 
     async def _give_back(self, tx: Transaction, payment: Payment, refund: Refund, now: datetime) -> int:
         request = top_up_request(
@@ -228,8 +207,6 @@ class FollowPayments:
             self._report_posted(after, posted)
         if mailed:
             self.notifier.notify()
-        if after.is_doubtful and not before.is_doubtful:
-            self.report(PaymentReport(after))
 
     def _report_posted(self, payment: Payment, posted: Posted) -> None:
         if posted.is_new:

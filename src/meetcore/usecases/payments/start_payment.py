@@ -22,6 +22,7 @@ from meetcore.domain.records.payments import payment_record
 from meetcore.ports.payments import CheckoutOrder, GatewayRefused, GatewayUnknown, PaymentGateway
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.mails import CREDITS_PAGE
 from meetcore.usecases.members.audit import record_by_hand
 from meetcore.usecases.requests.idempotency import (
     IdempotentRequest,
@@ -31,9 +32,6 @@ from meetcore.usecases.requests.idempotency import (
     store_outcome,
 )
 from meetcore.usecases.runtime import Runtime
-
-CREDITS_PAGE: Final = "/dashboard/credits"
-"""The page on which people buy credits, and come back to from the gateway."""
 
 _UNKNOWN: Final = {
     True: "The payment gateway did not answer. Nothing was paid; a retry with the same Idempotency-Key gets "

@@ -36,6 +36,7 @@ from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes, Queries
 from meetcore.ports.requests import KeyUses, RateCounters, RequestLog
 from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.requests.idempotency import DuplicateLimit
+from meetcore.usecases.runtime import ignore
 
 Found = TypeVar("Found")
 
@@ -126,10 +127,6 @@ BATCH: Final = 500
 _NONE: Final = MinuteSample()
 
 
-def _ignore(_: int) -> None:
-    """Report nothing."""
-
-
 @define
 class CollectRequests:
     """Keeps requests, `at_most` of them, until they are written.
@@ -138,7 +135,7 @@ class CollectRequests:
     """
 
     store: RequestLog
-    report: Callable[[int], object] = _ignore
+    report: Callable[[int], object] = ignore
     at_most: int = MAX_COLLECTED
     _waiting: deque[LoggedRequest] = field(factory=deque, init=False, repr=False)
     _minute: int = field(default=-1, init=False)

@@ -57,14 +57,10 @@ class EraseAccount:
     origin: audit.ActionOrigin = audit.SERVICE
     portion: int = PORTION
 
-    def acting_as(self, origin: audit.ActionOrigin) -> "EraseAccount":
-        """Return the same use case on behalf of `origin`."""
-        return evolve(self, origin=origin)
-
     async def for_member(self, who: views.SignedIn, client_address: str | None) -> Erasure:
         """Erase a member's account; see `__call__`."""
         views.check_member(who, roles.Action.ERASE_ACCOUNT)
-        return await self.acting_as(who.origin(client_address))(who.account.id)
+        return await evolve(self, origin=who.origin(client_address))(who.account.id)
 
     async def __call__(self, account_id: UUID) -> Erasure:
         """Request the erasure of an account, which ends every access to it; idempotent.
@@ -236,10 +232,6 @@ class ResealSecrets:
     runtime: Runtime
     portion: int = RESEALED_AT_ONCE
     origin: audit.ActionOrigin = audit.SERVICE
-
-    def acting_as(self, origin: audit.ActionOrigin) -> "ResealSecrets":
-        """Return the same use case on behalf of `origin`."""
-        return evolve(self, origin=origin)
 
     async def __call__(
         self, *, dry_run: bool = False, on_progress: Callable[[int, int], None] = lambda done, total: None

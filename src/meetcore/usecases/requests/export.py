@@ -26,7 +26,7 @@ from meetcore.ports.requests import Registry
 from meetcore.ports.store import Store
 from meetcore.usecases.members.audit import record_action
 from meetcore.usecases.requests import erasure, export_records
-from meetcore.usecases.requests.streams import in_place, take_place
+from meetcore.usecases.requests.export_records import in_place, take_place
 from meetcore.usecases.runtime import Runtime
 
 T = TypeVar("T")
@@ -55,16 +55,12 @@ class ExportAccount:
     origin: audit.ActionOrigin = audit.SERVICE
     running: set[UUID] = field(factory=set, repr=False)
 
-    def acting_as(self, origin: audit.ActionOrigin) -> "ExportAccount":
-        """Return the same use case on behalf of `origin`."""
-        return evolve(self, origin=origin)
-
     async def for_member(
         self, who: views.SignedIn, client_address: str | None
     ) -> AsyncGenerator[bytes, None]:
         """Return the archive of a member's account; see `__call__`."""
         views.check_member(who, roles.Action.EXPORT_ACCOUNT)
-        return await self.acting_as(who.origin(client_address))(who.account.id)
+        return await evolve(self, origin=who.origin(client_address))(who.account.id)
 
     async def __call__(self, account_id: UUID) -> AsyncGenerator[bytes, None]:
         """Begin an archive, write that into the audit log, and return the archive's bytes in pieces.
@@ -228,7 +224,3 @@ class AccountData:
 
     export: ExportAccount
     erase: erasure.EraseAccount
-
-    def acting_as(self, origin: audit.ActionOrigin) -> "AccountData":
-        """Return the same use cases on behalf of `origin`."""
-        return evolve(self, export=self.export.acting_as(origin), erase=self.erase.acting_as(origin))

@@ -1,13 +1,18 @@
 """The README of an account's archive, its lines of records that the API does not have, and its ZIP stream."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final, TypeVar
+from uuid import UUID
+from weakref import finalize
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from attrs import frozen
 
+from meetcore.domain.errors import Unprocessable
+from meetcore.domain.fields import shown_fields
 from meetcore.domain.mails import mails, views
 from meetcore.domain.mails.topics import MailTopic, topics_of
 from meetcore.domain.meetings.schedule import utc_text
@@ -61,54 +66,31 @@ def readme(at: datetime, events_kept: timedelta) -> str:
 
 def account_line(account: StoredAccount) -> dict[str, object]:
     """Return an account."""
-    return {
-        "id": str(account.id),
-        "user_id": str(account.user_id),
-        "email": account.email,
-        "full_name": account.full_name,
-        "created_at": utc_text(account.created_at),
-        "suspended_at": _instant(account.suspended_at),
-        "suspension_reason": account.suspension_reason,
-        "balance": account.balance,
-        "held": account.held,
-        "low_threshold": account.low_threshold,
-    }
+    return shown_fields(
+        account, "id", "user_id", "email", "full_name", "created_at", "suspended_at", "suspension_reason",
+        "balance", "held", "low_threshold",
+    )  # fmt: skip
 
 
 def member_line(member: members.Member, chosen: Mapping[MailTopic, bool]) -> dict[str, object]:
     """Return a member, with the topics of mails that the member gets by choice or by role."""
     topics = topics_of(member.membership.role, chosen)
     return {
-        "id": str(member.user.id),
-        "email": member.user.email,
-        "full_name": member.user.full_name,
-        "language": member.user.language,
-        "role": member.membership.role.value,
+        **shown_fields(member.user, "id", "email", "full_name", "language"),
+        **shown_fields(member.membership, "role"),
         "mail_topics": [topic.value for topic, is_on in topics.items() if is_on],
-        "created_at": utc_text(member.membership.created_at),
+        **shown_fields(member.membership, "created_at"),
     }
 
 
 def passkey_line(passkey: passkeys.Passkey) -> dict[str, object]:
     """Return a passkey, without its key."""
-    return {
-        "id": str(passkey.id),
-        "user_id": str(passkey.user_id),
-        "name": passkey.name,
-        "created_at": utc_text(passkey.created_at),
-        "last_used_at": _instant(passkey.last_used_at),
-    }
+    return shown_fields(passkey, "id", "user_id", "name", "created_at", "last_used_at")
 
 
 def invitation_line(invitation: members.Invitation) -> dict[str, object]:
     """Return an invitation, without its link."""
-    return {
-        "id": str(invitation.id),
-        "email": invitation.email,
-        "role": invitation.role.value,
-        "created_at": utc_text(invitation.created_at),
-        "expires_at": utc_text(invitation.expires_at),
-    }
+    return shown_fields(invitation, "id", "email", "role", "created_at", "expires_at")
 
 
 def session_line(session: Session) -> dict[str, object]:
@@ -118,13 +100,9 @@ def session_line(session: Session) -> dict[str, object]:
     """
     is_operators = is_view(session)
     return {
-        "id": str(session.id),
-        "user_id": None if session.user_id is None else str(session.user_id),
-        "guest_role": None if session.guest_role is None else session.guest_role.value,
+        **shown_fields(session, "id", "user_id", "guest_role"),
         "is_operators": is_operators,
-        "created_at": utc_text(session.created_at),
-        "last_seen_at": utc_text(session.last_seen_at),
-        "ended_at": _instant(session.ended_at),
+        **shown_fields(session, "created_at", "last_seen_at", "ended_at"),
         "browser": None if is_operators else session.user_agent,
         "client_address": None if is_operators else session.client_address,
     }
@@ -132,70 +110,39 @@ def session_line(session: Session) -> dict[str, object]:
 
 def mail_line(mail: views.MailSummary) -> dict[str, object]:
     """Return a mail, without its text."""
-    return {
-        "id": str(mail.id),
-        "recipient": mail.recipient,
-        "kind": mail.kind.value,
-        "language": mail.language.value,
-        "created_at": utc_text(mail.created_at),
-        "attempts_made": mail.attempts_made,
-        "sent_at": _instant(mail.sent_at),
-        "failed_at": _instant(mail.failed_at),
-        "last_error": mail.last_error,
-    }
+    return shown_fields(
+        mail, "id", "recipient", "kind", "language", "created_at", "attempts_made", "sent_at", "failed_at",
+        "last_error",
+    )  # fmt: skip
 
 
 def key_line(key: keys.ApiKey) -> dict[str, object]:
     """Return an API key, without its text."""
     return {
-        "id": str(key.id),
-        "name": key.name,
-        "last_four": key.last_four,
-        "scopes": [scope.value for scope in key.scopes],
+        **shown_fields(key, "id", "name", "last_four", "scopes"),
         "daily_credit_cap": key.daily_cap,
-        "created_at": utc_text(key.created_at),
-        "created_by": None if key.created_by is None else str(key.created_by),
-        "expires_at": _instant(key.expires_at),
-        "revoked_at": _instant(key.revoked_at),
-        "last_used_at": _instant(key.last_used_at),
+        **shown_fields(key, "created_at", "created_by", "expires_at", "revoked_at", "last_used_at"),
     }
 
 
 def request_line(request: request_log.LoggedRequest) -> dict[str, object]:
     """Return a call of the API."""
-    return {
-        "id": str(request.id),
-        "api_key_id": str(request.api_key_id),
-        "at": utc_text(request.at),
-        "method": request.method,
-        "path": request.path,
-        "status": request.status,
-        "duration_ms": request.duration_ms,
-        "code": request.code,
-        "message": request.message,
-        "details": list(request.details),
-        "client_address": request.client_address,
-        "subject_id": None if request.subject_id is None else str(request.subject_id),
-    }
+    return shown_fields(
+        request, "id", "api_key_id", "at", "method", "path", "status", "duration_ms", "code", "message",
+        "details", "client_address", "subject_id",
+    )  # fmt: skip
 
 
-def audit_entry_line(entry: audit.AuditEntry) -> dict[str, Any]:
+def audit_entry_line(entry: audit.AuditEntry) -> dict[str, object]:
     """Return an entry of the audit log."""
     return {
-        "id": str(entry.id),
-        "at": utc_text(entry.at),
+        **shown_fields(entry, "id", "at"),
         "actor": entry.actor.name,
         "actor_kind": entry.actor.kind.value,
-        "action": entry.action,
-        "target_id": entry.target_id,
+        **shown_fields(entry, "action", "target_id"),
         "details": dict(entry.details),
-        "client_address": entry.client_address,
-        "is_impersonated": entry.is_impersonated,
+        **shown_fields(entry, "client_address", "is_impersonated"),
     }
-
-
-def _instant(at: datetime | None) -> str | None:
-    return None if at is None else utc_text(at)
 
 
 _OWNER_ONLY: Final = 0o600 << 16
@@ -242,3 +189,61 @@ async def zip_stream(files: Sequence[ArchivedFile], at: datetime) -> AsyncIterat
                     yield made
     await asyncio.to_thread(archive.close)
     yield sink.take()
+
+
+T = TypeVar("T")
+
+REST: Final = 3.0
+"""How long a file rests after each piece, in times of its making: a quarter of the process makes it."""
+
+
+class Place:
+    """The place of one file in the making, until it is released once."""
+
+    def __init__(self, running: set[UUID], account_id: UUID) -> None:
+        self._running: set[UUID] | None = running
+        self._account_id = account_id
+        running.add(account_id)
+
+    def release(self) -> None:
+        """Give the place back; a second call changes nothing."""
+        if self._running is not None:
+            self._running.discard(self._account_id)
+        self._running = None
+
+
+def take_place(running: set[UUID], account_id: UUID, in_all: int) -> Place:
+    """Take the place of an account among the `in_all` of the process; raise `Unprocessable` without one."""
+    if account_id in running or len(running) >= in_all:
+        raise Unprocessable("Another export is being made. Try again when it is done.")
+    return Place(running, account_id)
+
+
+def in_place(pieces: AsyncIterator[T], place: Place) -> AsyncGenerator[T, None]:
+    """Return the pieces of a file, gently made, which releases its place at its end, read or not."""
+    made = _held(pieces, place)
+    finalize(made, place.release)  # one that was never asked for a piece runs no `finally`
+    return made
+
+
+async def _held(pieces: AsyncIterator[T], place: Place) -> AsyncGenerator[T, None]:
+    try:
+        async with aclosing(gently(pieces)) as gentle:
+            async for piece in gentle:
+                yield piece
+    finally:
+        place.release()
+
+
+async def gently(pieces: AsyncIterator[T]) -> AsyncGenerator[T, None]:
+    """Yield pieces, and rest `REST` times as long as each took to make."""
+    clock = asyncio.get_running_loop().time
+    while True:
+        start = clock()
+        try:
+            piece = await anext(pieces)
+        except StopAsyncIteration:
+            return
+        took_s = clock() - start
+        yield piece
+        await asyncio.sleep(took_s * REST)

@@ -16,7 +16,7 @@ from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.provider_events import DEFAULT_WINDOW_S
 from meetcore.ports.video_provider import lease_time, under_lease
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
-from meetcore.usecases.meetings.remove_orphans import OrphanReport
+from meetcore.usecases.meetings.reconcile_meetings import OrphanReport
 from tests.support.kept_log import KeptLog
 from tests.support.zoom_adapter import access_to
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, crash_points

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import pytest
+from attrs import evolve
 
 from meetcore.domain.errors import ActionNotAllowed, Gone, NotFound, Unprocessable
 from meetcore.domain.mails import contents
 from meetcore.domain.mails.mails import MailLimits
-from meetcore.domain.members.audit import SERVICE
 from meetcore.domain.members.members import (
     INVITATIONS_BEFORE_CREDITS,
     INVITATIONS_WINDOW,
@@ -92,7 +92,7 @@ async def test_a_user_accepts_an_invitation_in_an_own_session_alone(at: AccessHa
     await at.access().members.invite(owner, "B@example.com", Role.VIEWER, None)
     token, redeem = at.last_token(), at.access().redeem_link.for_customer
     own = await at.sign_in("b@example.com")
-    portal = await at.access().portal_links.acting_as(SERVICE).for_member(other.id, "b@example.com")
+    portal = await evolve(at.access().portal_links, pins=True).for_member(other.id, "b@example.com")
     pinned = await redeem(token_of(portal.url), Browser())
     over = await at.sign_in("b@example.com")
     await at.access().sessions.end(over.session)

@@ -8,10 +8,11 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+from attrs import evolve
 
 from meetcore.domain.errors import ActionNotAllowed, Gone, NotFound, RateLimited
 from meetcore.domain.mails.mails import MailLimits
-from meetcore.domain.members.audit import SERVICE, ActorKind
+from meetcore.domain.members.audit import ActorKind
 from meetcore.domain.members.roles import OPERATORS_ALLOWED, OperatorAction, OperatorRole, Role
 from meetcore.domain.members.sessions import ABSOLUTE_LIMIT, IDLE_LIMIT, SEEN_EVERY, is_fresh
 from meetcore.domain.members.sign_in import (
@@ -321,7 +322,7 @@ async def test_an_operator_lists_and_ends_own_sessions_with_views_and_links(at: 
 
 async def test_a_member_who_comes_by_a_pinned_link_stays_in_its_account(at: AccessHarness) -> None:
     account_id = at.harness.caller.account.id
-    sessions, links = at.access().sessions, at.access().portal_links.acting_as(SERVICE)
+    sessions, links = at.access().sessions, evolve(at.access().portal_links, pins=True)
     link = await links.for_member(account_id, OWNER)
     made = await at.access().redeem_link.for_customer(token_of(link.url), Browser())
     found = await sessions.find(made.token)

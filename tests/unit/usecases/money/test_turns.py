@@ -22,7 +22,8 @@ from meetcore.ports.store import (
     StoreUnavailable,
     Transaction,
 )
-from meetcore.usecases.money.turns import AccountTurns, FailedBatch, Spender, Turns, no_report
+from meetcore.usecases.money.turns import AccountTurns, FailedBatch, Spender, Turns
+from meetcore.usecases.runtime import ignore
 
 ID = UUID(int=1)
 
@@ -243,7 +244,7 @@ async def _spend_one(_: Transaction, state: AccountState) -> tuple[AccountState,
 
 
 async def _started(
-    store: _CountingStore, count: int, report: Callable[[FailedBatch], object] = no_report
+    store: _CountingStore, count: int, report: Callable[[FailedBatch], object] = ignore
 ) -> list[asyncio.Task[Any]]:
     turns = AccountTurns(cast("Store", store), report)
     tasks = [asyncio.create_task(turns.run(SPENDER, READ, _spend_one)) for _ in range(count)]

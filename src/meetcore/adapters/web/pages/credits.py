@@ -16,7 +16,7 @@ from meetcore.domain.money.transfers import InvalidAmount
 from meetcore.domain.payments.packages import WHOLE, CreditOrder, CreditPackage, FreeAmount
 from meetcore.domain.payments.payments import MAX_PENDING, Payment, PaymentStatus, TooManyPending
 from meetcore.domain.payments.receipts import MAX_BUYER, Buyer
-from meetcore.usecases.payments.start_payment import CREDITS_PAGE as ROOT
+from meetcore.usecases.mails import CREDITS_PAGE as ROOT
 
 _RENEWED_AFTER_S: Final = (1, 1, 2, 3, 5)
 _RETURNS: Final = frozenset(map(str, range(1, 61)))

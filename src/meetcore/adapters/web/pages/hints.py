@@ -5,7 +5,7 @@ from attrs import frozen
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import Visit
 from meetcore.domain.members.roles import Action
-from meetcore.usecases.payments.start_payment import CREDITS_PAGE
+from meetcore.usecases.mails import CREDITS_PAGE
 
 
 @frozen

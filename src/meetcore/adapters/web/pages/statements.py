@@ -30,7 +30,7 @@ from meetcore.domain.payments.receipts import Buyer, Receipt
 from meetcore.domain.payments.views import PaymentPapers
 from meetcore.domain.records.documents import Block, Document, Facts, Heading, Paragraph, Table
 from meetcore.domain.records.pages import DescribedEntry, KeyName
-from meetcore.usecases.payments.start_payment import CREDITS_PAGE
+from meetcore.usecases.mails import CREDITS_PAGE
 
 SPENDING: Final = "/dashboard/spending"
 _COLUMNS: Final = (
