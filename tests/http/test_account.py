@@ -156,7 +156,7 @@ async def member_of(customer: Customer) -> Caller:
 async def test_an_endpoint_registered_by_hand_names_the_member(customer: Customer) -> None:
     member, now = await member_of(customer), customer.application.runtime.now()
     wanted = Registration(parse_webhook_url("https://hooks.test/by-hand"), (EventKind.MEETING_CREATED,))
-    made = await customer.application.api.register_webhook(member, wanted, UNREPEATED, now)
+    made = await customer.application.api.webhooks.register(member, wanted, UNREPEATED, now)
     assert made.record is not None
     assert (await customer.get(f"/webhooks/{made.record['id']}")).json()["created_by"] == str(member.user_id)
 

@@ -134,4 +134,4 @@ async def _add_account(process: Process, guests: Guests, crowd: Crowd, number: i
     assert caller is not None
     wanted = Registration(parse_webhook_url(f"https://93.184.216.3{number}/hook"), tuple(EventKind))
     request = IdempotentRequest(None, fingerprint("POST", "/webhooks", ""))
-    await application.api.register_webhook(caller, wanted, request, loop.now())
+    await application.api.webhooks.register(caller, wanted, request, loop.now())

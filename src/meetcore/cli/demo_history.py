@@ -132,7 +132,7 @@ class DemoHistory:
                     tx, app.runtime, now, origin, "member.joined", account_id, user.id, role=role
                 )
         wanted = Registration(parse_webhook_url(f"{self.demo.inbox_url}/shop"), tuple(EventKind), "Shop")
-        await app.api.register_webhook(await self._caller(DEMO_KEY), wanted, _ONCE, now)
+        await app.api.webhooks.register(await self._caller(DEMO_KEY), wanted, _ONCE, now)
 
     def _steps(self) -> Iterator[Step]:
         noon = self.now.astimezone(WIB).replace(hour=12, minute=0)
@@ -210,5 +210,5 @@ class DemoHistory:
         """Leave the events of the printed lines to their webhooks, and note the use of the keys."""
         app, caller = self.past.application, await self._caller(DEMO_KEY)
         [endpoint] = await app.ports.queries.list_endpoints(caller.account.id, 2, None)
-        await app.api.update_webhook(caller, endpoint.id, EndpointChanges(_LATER_EVENTS), _ONCE)
+        await app.api.webhooks.update(caller, endpoint.id, EndpointChanges(_LATER_EVENTS), _ONCE)
         await app.ports.key_uses.save({(await self._caller(name)).key.id: self.now for name in self.keys})

@@ -24,12 +24,11 @@ from meetcore.adapters.system import (
     stop_with_parent,
 )
 from meetcore.cli import inputs, output, runner, servers
-from meetcore.composition.adapter_checks import check_adapters
+from meetcore.composition.adapter_checks import check_adapters, warn_of_posting
 from meetcore.composition.application import Part
 from meetcore.composition.configuration import warn_of_role, warn_of_settings
 from meetcore.composition.infrastructure import open_application, served_parts
 from meetcore.composition.observability import check_metrics, check_traces, metrics_shown
-from meetcore.composition.outbound import warn_of_posting
 from meetcore.composition.providers import require_notes, warn_of_notes
 from meetcore.composition.worker import working
 from meetcore.ports.store import StoreUnavailable

@@ -3,7 +3,7 @@
 - ``policy``: limits and periods of an application, and the functions it reports to
 - ``application``: the ports of a process, and the use cases on them; imports no technology
 - ``use_cases``: builds each use case once, and the periodic tasks
-- ``payments``, ``gateways``: the use cases of payments, and the payment gateways by name
+- ``gateways``: the payment gateways by name
 - ``configuration``: policy, keys and warnings from the settings
 - ``infrastructure``: opens the ports that the settings name: PostgreSQL, broker, Redis
 - ``providers``: opens video providers, AI services, mail and sign-in

@@ -26,7 +26,7 @@ from meetcore.adapters.settings.plugins import (
 )
 from meetcore.adapters.tls import redis_options, without_strict
 from meetcore.composition import adapter_checks, configuration, gateways, observability, plugins, providers
-from meetcore.composition.outbound import posting_fault
+from meetcore.composition.adapter_checks import posting_fault
 from meetcore.ports import identity, mails, store, video_provider
 from meetcore.ports.figures import (
     CheckHealth,

@@ -14,15 +14,8 @@ from meetcore.adapters.secrets import derive
 from meetcore.adapters.settings import SettingsRefused
 from meetcore.adapters.settings.plugins import GATEWAYS
 from meetcore.adapters.system import SystemClock
+from meetcore.composition import plugins
 from meetcore.composition.configuration import GATEWAY_PURPOSE, check_secrets
-from meetcore.composition.plugins import (
-    ServiceParts,
-    check_name,
-    context_for,
-    opened,
-    own_settings,
-    refusing,
-)
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown, PaymentGateway
 from meetcore.ports.plugins import AnyGatewayPlugin, GatewayPlugin
 
@@ -47,7 +40,7 @@ class RemoteGateway(PaymentGateway, Protocol):
         """Close the connections."""
 
 
-def _open_sandbox(context: Context[ServiceParts]) -> SandboxGateway:
+def _open_sandbox(context: Context[plugins.ServiceParts]) -> SandboxGateway:
     from meetcore.adapters.sandbox.gateway import SandboxGateway
     from meetcore.adapters.sandbox.postgres_state import PostgresSandboxPayments
 
@@ -56,18 +49,18 @@ def _open_sandbox(context: Context[ServiceParts]) -> SandboxGateway:
     return SandboxGateway(PostgresSandboxPayments(pool), context.base_url, _sandbox_key(context.settings))
 
 
-def _sandbox_parser(parts: ServiceParts) -> NotificationParser:
+def _sandbox_parser(parts: plugins.ServiceParts) -> NotificationParser:
     from meetcore.adapters.sandbox.gateway import sandbox_notifications
 
     return sandbox_notifications(_sandbox_key(parts))
 
 
-def _sandbox_key(parts: ServiceParts) -> bytes:
+def _sandbox_key(parts: plugins.ServiceParts) -> bytes:
     # The last of the keys stays longest; a page's address lives for a day.
     return derive(parts.keys[-1], GATEWAY_PURPOSE)
 
 
-async def _check_sandbox(_: Context[ServiceParts]) -> str:
+async def _check_sandbox(_: Context[plugins.ServiceParts]) -> str:
     return "sandbox, which moves no money"
 
 
@@ -78,17 +71,19 @@ def _remote(
 ) -> AnyGatewayPlugin:
     """Return the plugin of a gateway over a network."""
 
-    def open_it(context: Context[ServiceParts]) -> PaymentGateway:
+    def open_it(context: Context[plugins.ServiceParts]) -> PaymentGateway:
         gateway = make(context.settings.settings)
         context.stack.push_async_callback(gateway.aclose)
         return gateway
 
-    async def check(context: Context[ServiceParts]) -> str:
+    async def check(context: Context[plugins.ServiceParts]) -> str:
         gateway = make(context.settings.settings)
         context.stack.push_async_callback(gateway.aclose)
         return await _check_remote(gateway)
 
-    return GatewayPlugin(open_it, ServiceParts, check, lambda parts: parse(parts.settings), currencies)
+    return GatewayPlugin(
+        open_it, plugins.ServiceParts, check, lambda parts: parse(parts.settings), currencies
+    )
 
 
 async def _check_remote(gateway: RemoteGateway) -> str:
@@ -154,7 +149,7 @@ def _stripe_parser(settings: Settings) -> NotificationParser:
     return stripe_notifications(str(settings.gateway_webhook_secret))
 
 
-SANDBOX = GatewayPlugin(_open_sandbox, ServiceParts, _check_sandbox, parser=_sandbox_parser)
+SANDBOX = GatewayPlugin(_open_sandbox, plugins.ServiceParts, _check_sandbox, parser=_sandbox_parser)
 MIDTRANS = _remote(_make_midtrans, _midtrans_parser, _midtrans_currencies)
 XENDIT = _remote(_make_xendit, _xendit_parser, _xendit_currencies)
 STRIPE = _remote(_make_stripe, _stripe_parser)
@@ -198,18 +193,18 @@ async def check_gateway(settings: Settings) -> str:
     if gateway.check is None:
         return f"{settings.gateway}, which has no check"
     async with AsyncExitStack() as stack:
-        return await gateway.check(context_for(gateway, ServiceParts(settings), stack))
+        return await gateway.check(plugins.context_for(gateway, plugins.ServiceParts(settings), stack))
 
 
-def open_gateway(parts: ServiceParts, stack: AsyncExitStack) -> PaymentGateway | None:
+def open_gateway(parts: plugins.ServiceParts, stack: AsyncExitStack) -> PaymentGateway | None:
     """Open the gateway that the settings name, if any; raises what `find_gateway` does."""
     plugin = find_gateway(parts.settings)
     if plugin is None:
         return None
     name = parts.settings.gateway
-    gateway = opened(GATEWAYS, name, plugin, context_for(plugin, parts, stack))
-    with refusing(GATEWAYS, name):
-        check_name(GATEWAYS, name, gateway.name)
+    gateway = plugins.opened(GATEWAYS, name, plugin, plugins.context_for(plugin, parts, stack))
+    with plugins.refusing(GATEWAYS, name):
+        plugins.check_name(GATEWAYS, name, gateway.name)
     return gateway
 
 
@@ -218,9 +213,9 @@ def notification_parsers(settings: Settings, name: str = "") -> dict[str, Notifi
     gateway = find_gateway(settings)
     if gateway is None or gateway.parser is None:
         return {}
-    parts = ServiceParts(settings, check_secrets(settings) if settings.gateway == "sandbox" else ())
-    with refusing(GATEWAYS, settings.gateway):
-        parser = gateway.parser(own_settings(gateway, parts))
+    parts = plugins.ServiceParts(settings, check_secrets(settings) if settings.gateway == "sandbox" else ())
+    with plugins.refusing(GATEWAYS, settings.gateway):
+        parser = gateway.parser(plugins.own_settings(gateway, parts))
     return {} if parser is None else {name or settings.gateway: parser}
 
 

@@ -36,14 +36,9 @@ from meetcore.ports.requests import RateStoreUnavailable
 
 if TYPE_CHECKING:
     from meetcore.adapters.postgres.requests.sealed_values import PostgresSealedValues
-    from meetcore.ports.mails import Mailer
-    from meetcore.ports.maintenance import Partitions
+    from meetcore.ports import mails, maintenance, queries, runtime, video_provider, webhook_sender
     from meetcore.ports.observability import Metrics, Tracing
-    from meetcore.ports.queries import Lists
     from meetcore.ports.recording_files import RecordingFiles
-    from meetcore.ports.runtime import Cipher, DocumentPrinter
-    from meetcore.ports.video_provider import VideoProvider
-    from meetcore.ports.webhook_sender import Resolver
 
 NOTIFICATION_SPACING_S = 0.02
 RATE_WINDOWS_KEPT_S = 600
@@ -57,7 +52,7 @@ T = TypeVar("T")
 log = structlog.get_logger("meetcore")
 
 
-def _system_resolver() -> Resolver:
+def _system_resolver() -> webhook_sender.Resolver:
     from meetcore.adapters.webhook_sender import SystemResolver
 
     return SystemResolver()
@@ -71,9 +66,9 @@ class Network:
     instead of the server that the settings name.
     """
 
-    resolver: Resolver = field(factory=_system_resolver)
+    resolver: webhook_sender.Resolver = field(factory=_system_resolver)
     dial_overrides: Mapping[str, tuple[str, int]] = field(factory=dict)
-    mailer: Mailer | None = None
+    mailer: mails.Mailer | None = None
 
 
 @asynccontextmanager
@@ -93,7 +88,7 @@ async def open_application(
         yield build(ports, policy, LOGGED, origin)
 
 
-def _mailer(network: Network | None, own: OwnPorts) -> Mailer | None:
+def _mailer(network: Network | None, own: OwnPorts) -> mails.Mailer | None:
     return own.mailer or (None if network is None else network.mailer)
 
 
@@ -248,8 +243,8 @@ async def _opened(pool: Pool) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _open_lists(
-    settings: Settings, primary: Pool, cipher: Cipher, metrics: Metrics, parts: Collection[Part]
-) -> AsyncIterator[Lists | None]:
+    settings: Settings, primary: Pool, cipher: runtime.Cipher, metrics: Metrics, parts: Collection[Part]
+) -> AsyncIterator[queries.Lists | None]:
     """Open the standby that lists are read from, where one is named, with or without its server."""
     url = str(settings.database_read_url)
     if not url or Part.API not in parts:
@@ -319,13 +314,13 @@ class _Queue:
             stack.push_async_callback(asyncio.to_thread, each.close)
 
 
-def _printer(settings: Settings) -> DocumentPrinter:
+def _printer(settings: Settings) -> runtime.DocumentPrinter:
     from meetcore.adapters.pdf import PdfPrinter
 
     return PdfPrinter(settings.font_files)
 
 
-def _partitions(settings: Settings) -> Partitions:
+def _partitions(settings: Settings) -> maintenance.Partitions:
     from meetcore.adapters.postgres.partitions import PostgresPartitions
 
     return PostgresPartitions(settings.direct_database or settings.require_database())
@@ -333,7 +328,7 @@ def _partitions(settings: Settings) -> Partitions:
 
 def _open_provider(
     own: OwnPorts, service: ServiceParts, stack: AsyncExitStack, tracing: Tracing
-) -> tuple[VideoProvider, RecordingFiles]:
+) -> tuple[video_provider.VideoProvider, RecordingFiles]:
     if own.provider is None:
         return open_provider(service, stack, tracing)
     return own.provider, own.files or NoRecordingFiles(own.provider.abilities.name)

@@ -21,14 +21,8 @@ from meetcore.ports.plugins import Context, Plugin
 if TYPE_CHECKING:
     from meetcore.adapters.postgres.pool import Pool
     from meetcore.adapters.webhook_sender import AsyncioWebhookSender
-    from meetcore.ports.ai import NoteWriter, Transcriber
-    from meetcore.ports.mails import Mailer
+    from meetcore.ports import ai, mails, payments, recording_files, requests, video_provider, webhook_sender
     from meetcore.ports.observability import Tracing
-    from meetcore.ports.payments import NotificationParser, PaymentGateway
-    from meetcore.ports.recording_files import RecordingFiles
-    from meetcore.ports.requests import RateCounters
-    from meetcore.ports.video_provider import VideoProvider, WebhookParser
-    from meetcore.ports.webhook_sender import DocumentFetcher, Resolver, WebhookSender
 
 P = TypeVar("P")
 
@@ -45,7 +39,7 @@ class ServiceParts:
     settings: Settings
     keys: tuple[bytes, ...] = field(default=(), repr=False)
     pool: Pool | None = None
-    resolver: Resolver | None = None
+    resolver: webhook_sender.Resolver | None = None
     dial_overrides: Mapping[str, tuple[str, int]] = field(factory=dict)
 
 
@@ -58,16 +52,16 @@ class OwnPorts:
     `/payment-events/<its name>`.
     """
 
-    provider: VideoProvider | None = None
-    files: RecordingFiles | None = None
-    webhook_parser: WebhookParser | None = None
-    gateway: PaymentGateway | None = None
-    notification_parser: NotificationParser | None = None
-    transcriber: Transcriber | None = None
-    note_writer: NoteWriter | None = None
-    mailer: Mailer | None = None
-    sender: WebhookSender | None = None
-    counters: RateCounters | None = None
+    provider: video_provider.VideoProvider | None = None
+    files: recording_files.RecordingFiles | None = None
+    webhook_parser: video_provider.WebhookParser | None = None
+    gateway: payments.PaymentGateway | None = None
+    notification_parser: payments.NotificationParser | None = None
+    transcriber: ai.Transcriber | None = None
+    note_writer: ai.NoteWriter | None = None
+    mailer: mails.Mailer | None = None
+    sender: webhook_sender.WebhookSender | None = None
+    counters: requests.RateCounters | None = None
 
 
 def own_settings(plugin: Plugin[Any, Any], parts: ServiceParts) -> Any:
@@ -160,14 +154,14 @@ def describe(settings: Settings) -> str:
     return ", ".join(found)
 
 
-def _open_postgres_counters(context: Context[ServiceParts]) -> RateCounters:
+def _open_postgres_counters(context: Context[ServiceParts]) -> requests.RateCounters:
     from meetcore.adapters.postgres.requests.rate_counters import PostgresRateCounters
 
     assert context.settings.pool is not None
     return PostgresRateCounters(context.settings.pool)
 
 
-def _open_redis_counters(context: Context[ServiceParts]) -> RateCounters:
+def _open_redis_counters(context: Context[ServiceParts]) -> requests.RateCounters:
     from meetcore.adapters.redis import RedisRateCounters  # an extra
 
     context.settings.settings.require_counters()
@@ -176,13 +170,13 @@ def _open_redis_counters(context: Context[ServiceParts]) -> RateCounters:
     return counters
 
 
-def _open_http_sender(context: Context[ServiceParts]) -> WebhookSender:
+def _open_http_sender(context: Context[ServiceParts]) -> webhook_sender.WebhookSender:
     # As many as the delivery worker keeps in flight: posts to hanging receivers must not delay others.
     most = context.settings.settings.webhook_posts_in_flight
     return _open_sender(context.settings, context.stack, max_connections=most)
 
 
-def open_documents(parts: ServiceParts, stack: AsyncExitStack) -> DocumentFetcher:
+def open_documents(parts: ServiceParts, stack: AsyncExitStack) -> webhook_sender.DocumentFetcher:
     """Open the fetcher of documents that strangers name: few at a time, each for some seconds."""
     seconds = {"max_wait_s": DOCUMENT_S, "timeout_s": DOCUMENT_S}
     return _open_sender(parts, stack, max_connections=DOCUMENTS_AT_ONCE, max_open=1, **seconds)

@@ -7,7 +7,7 @@ settings name a model; the rest is done on this machine. The note worker limits 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from meetcore.adapters.smtp import SmtpMailer
     from meetcore.adapters.zoom import ZoomAccess, ZoomProvider
     from meetcore.composition.application import Application, OpenVerifier
-    from meetcore.domain.meetings.meetings import Meeting
-    from meetcore.domain.meetings.provider_events import ProviderEvent
+    from meetcore.domain.meetings import meetings, provider_events
     from meetcore.ports.ai import NoteWriter, Transcriber
     from meetcore.ports.identity import IdentityProvider, PasskeyVerifier
     from meetcore.ports.mails import Mailer
@@ -173,10 +172,10 @@ def provider_pages(application: Application) -> Sequence[Route]:
 
     assert isinstance(provider, SandboxProvider)
 
-    async def on_event(event: ProviderEvent) -> None:
+    async def on_event(event: provider_events.ProviderEvent) -> None:
         await application.meetings.track(event, now())
 
-    async def lookup(provider_meeting_id: str) -> Meeting | None:
+    async def lookup(provider_meeting_id: str) -> meetings.Meeting | None:
         return await application.ports.queries.find_at_provider(name, provider_meeting_id)
 
     empty_for = application.meetings.track.empty_for
@@ -384,22 +383,16 @@ async def open_identities(
         return
     from meetcore.adapters.oidc import OidcProvider, open_http
 
-    http = open_http()
-    try:
+    async with aclosing(open_http()) as http:
         yield (
             None if members is None else OidcProvider(members, http),
             None if operators is None else OidcProvider(operators, http),
         )
-    finally:
-        await http.aclose()
 
 
 async def check_provider(client: OidcClient, timeout_s: float) -> None:
     """Read the metadata and the keys of a provider; raises `IdentityUnavailable`."""
     from meetcore.adapters.oidc import OidcProvider, open_http
 
-    http = open_http(timeout_s)
-    try:
+    async with aclosing(open_http(timeout_s)) as http:
         await OidcProvider(client, http).check()
-    finally:
-        await http.aclose()

@@ -39,15 +39,8 @@ from meetcore.usecases.money.statements import (
     MailStatements,
     Statements,
 )
-from meetcore.usecases.notes import downloads, note_charges, write_notes
+from meetcore.usecases.notes import downloads, note_charges, recordings, write_notes
 from meetcore.usecases.notes.note_charges import ConcludeRecording, EditNote
-from meetcore.usecases.notes.recordings import (
-    CollectRecordingFiles,
-    DeleteRecording,
-    ExpireRecordings,
-    SyncRecordingFiles,
-    WorkOnRecordings,
-)
 from meetcore.usecases.payments.follow_payments import FollowPayments, ReceiveNotification, SettlePayment
 from meetcore.usecases.payments.refunds import ConsolePayments, refund_within
 from meetcore.usecases.payments.start_payment import StartPayment
@@ -61,11 +54,11 @@ class Recordings:
 
     def __init__(self, app: Application) -> None:
         ports, runtime = app.ports, app.runtime
-        self.collect_files = CollectRecordingFiles(
+        self.collect_files = recordings.CollectRecordingFiles(
             ports.store, ports.notes_notifier, runtime, app.policy.recording_retention
         )
-        self.sync_files = SyncRecordingFiles(ports.store, ports.files, self.collect_files, runtime)
-        self.expire = ExpireRecordings(
+        self.sync_files = recordings.SyncRecordingFiles(ports.store, ports.files, self.collect_files, runtime)
+        self.expire = recordings.ExpireRecordings(
             ports.store, ports.notifier, ports.notes_notifier, runtime, app.reports.failed_note
         )
 
@@ -131,18 +124,12 @@ def build_api(app: Application) -> UseCases:
             store, queries, provider, meetings.cancellation, meetings.reconcile, notifier, runtime, lease_s,
             limit=idempotency.DuplicateLimit(policy.duplicates_waiting),
         ),
-        endpoints.RegisterWebhook(
-            store, ports.resolver, policy.allowed_networks, runtime,
-            denied_networks=policy.denied_networks, most=policy.endpoints_per_account,
+        endpoints.Webhooks(
+            store, ports.resolver, notifier, runtime, policy.allowed_networks, policy.denied_networks,
+            policy.endpoints_per_account, kept,
         ),
-        endpoints.UpdateWebhook(store, notifier, runtime),
-        endpoints.RemoveWebhook(store, runtime),
-        endpoints.RotateSecret(store, runtime),
-        endpoints.SendTestEvent(store, notifier, runtime),
-        endpoints.ResendDelivery(store, notifier, runtime, kept),
-        endpoints.RecoverDeliveries(store, notifier, runtime, kept=kept),
         downloads.DownloadRecording(queries, policy.link_keys),
-        DeleteRecording(store, notifier, ports.notes_notifier, runtime, reports.failed_note),
+        recordings.DeleteRecording(store, notifier, ports.notes_notifier, runtime, reports.failed_note),
         note_charges.CreateNote(store, queue, ports.notes_notifier),
         Estimate(policy.catalogue, provider.abilities, policy.note_writer),
         app.payments.start,
@@ -189,7 +176,7 @@ class Notes:
     def __init__(self, app: Application, own: NotePorts) -> None:
         ports, policy, reports, runtime = app.ports, app.policy, app.reports, app.runtime
         store, notifier, lease_s = ports.store, ports.notifier, policy.note_lease_s
-        self.work_on_recordings = WorkOnRecordings(
+        self.work_on_recordings = recordings.WorkOnRecordings(
             store, ports.files, own.editor, app.note_queue, notifier, ports.notes_notifier, runtime,
             lease_s=lease_s, report=reports.failed_recording, on_expired_lease=reports.expired_recording,
         )  # fmt: skip

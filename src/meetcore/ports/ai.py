@@ -94,11 +94,8 @@ class Transcriber(Protocol):
 class KeptParts(Protocol):
     """What a writer has done of a note so far, kept by name until the note is written."""
 
-    def get(self, name: str) -> str | None:
-        """Return a part's text, where it was kept."""
-
-    async def keep(self, name: str, text: str) -> None:
-        """Keep a part's text."""
+    def get(self, name: str) -> str | None: ...
+    async def keep(self, name: str, text: str) -> None: ...
 
 
 class NothingKept:

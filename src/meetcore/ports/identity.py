@@ -87,6 +87,5 @@ class PasskeyVerifier(Protocol):
         """Read challenge and credential of an answer, of up to `MAX_ANSWER` characters."""
 
     def verify_registration(self, answer: str, challenge: bytes) -> NewCredential: ...
-
     def verify_sign_in(self, answer: str, challenge: bytes, public_key: bytes) -> int:
         """Verify the answer to a sign-in; return the counter, for `domain.members.passkeys`."""

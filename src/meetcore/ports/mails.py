@@ -48,13 +48,11 @@ class MailQueries(Protocol):
 
     async def list_mails(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[MailSummary]:
         """List the mails about an account, the newest first."""
-        ...
 
     async def find_settings(
         self, account_id: UUID, user_id: UUID | None
     ) -> tuple[StoredAccount, Mapping[MailTopic, bool]]:
         """Return an account, and the topics of mails that a member has chosen, or chosen not to get."""
-        ...
 
 
 class MailRepository(Protocol):
@@ -66,18 +64,15 @@ class MailRepository(Protocol):
         The limits count the hour before, over all transactions. Call it once in a transaction, with every
         mail, so that the locks of the counts are taken in one order.
         """
-        ...
 
     async def find_recipients(
         self, account_id: UUID, topic: MailTopic | None = MailTopic.WEBHOOKS
     ) -> Sequence[Recipient]:
         """Return an account's members who get mails of a topic, `None`: its owners; the oldest first."""
-        ...
 
     async def save_topics(
         self, account_id: UUID, user_id: UUID, topics: Mapping[MailTopic, bool]
     ) -> None: ...
-
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[ClaimedMail]: ...
     async def load_claimed(self, claimed: ClaimedMail) -> MailView | None:
         """Read and lock a mail; `None` when the claim is lost."""

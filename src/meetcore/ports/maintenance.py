@@ -21,15 +21,11 @@ class Housekeeping(Protocol):
     async def purge_provider_events(self, older_than_s: float) -> int:
         """Delete handled events of providers received longer ago."""
 
-    async def purge_creations(self, before: date) -> int:
-        """Delete the counts of meetings that accounts made on days before."""
-
+    async def purge_creations(self, before: date) -> int: ...
     async def purge_mails(self, older_than_s: float) -> int:
         """Delete finished mails made longer ago."""
 
-    async def purge_requests(self, before: datetime) -> int:
-        """Delete the log of requests made before an instant."""
-
+    async def purge_requests(self, before: datetime) -> int: ...
     async def purge_previous_secrets(self, before: datetime) -> int:
         """Delete replaced secrets of endpoints that have not signed since an instant."""
 
@@ -92,9 +88,7 @@ class SealedValues(Protocol):
     def key_ids(self) -> Sequence[str]:
         """The ids of the given keys, in hex; the first one seals."""
 
-    async def count(self, column: str, after: tuple[object, ...] | None, limit: int) -> Resealed:
-        """Count the next values of a column by their keys."""
-
+    async def count(self, column: str, after: tuple[object, ...] | None, limit: int) -> Resealed: ...
     async def reseal(self, column: str, after: tuple[object, ...] | None, limit: int) -> Resealed:
         """Seal the next values of a column under the first key, unless changed since they were read."""
 

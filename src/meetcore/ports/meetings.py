@@ -106,9 +106,7 @@ class MeetingRepository(Protocol):
     ) -> views.MeetingView | None:
         """Take the account's lock and read a meeting in any state."""
 
-    async def save_cancelling(self, meeting: Meeting, lease: Lease, claim: Claim | None) -> None:
-        """Mark a meeting as being cancelled or ended, under a lease."""
-
+    async def save_cancelling(self, meeting: Meeting, lease: Lease, claim: Claim | None) -> None: ...
     async def save_cancelled(
         self, view: views.LeaseView, meeting: Meeting, refund: "tuple[Funds, CapUsage, Entry] | None",
         events: Sequence[Event], encoded_outcome: bytes | None,
@@ -134,9 +132,7 @@ class MeetingRepository(Protocol):
     async def load_sessions(self, account_id: UUID, meeting_id: UUID) -> Sessions:
         """Read the sessions of a meeting, whose account's lock is held."""
 
-    async def save_session(self, meeting: Meeting, session: Session) -> None:
-        """Write a session of a meeting as it is known now."""
-
+    async def save_session(self, meeting: Meeting, session: Session) -> None: ...
     async def save_progress(self, meeting: Meeting, due_at: datetime) -> None:
         """Write the status that its sessions give a meeting, and when it is due next."""
 
@@ -168,9 +164,7 @@ class MeetingRepository(Protocol):
     async def schedule_next_check(self, meeting: Meeting, again_s: float | None = None) -> None:
         """Make a meeting due after so many seconds, or never."""
 
-    async def claim_expired(self, limit: int, lease: Lease) -> Sequence[views.ExpiredLease]:
-        """Take over meetings whose lease expired."""
-
+    async def claim_expired(self, limit: int, lease: Lease) -> Sequence[views.ExpiredLease]: ...
     async def lease_expired(
         self, account_id: UUID, meeting_id: UUID, lease: Lease
     ) -> views.ExpiredLease | None:
@@ -184,7 +178,6 @@ class HostKeyRepository(Protocol):
     """Replacement of host keys: a new host is due at once, a disabled or concurrent one never."""
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[views.DueHostKey]: ...
-
     async def save(self, host_id: UUID, token: UUID, host_key: str) -> bool:
         """Write the key that the provider was given; false when the lease was lost or a meeting has ended."""
 
@@ -202,7 +195,6 @@ class OrphanCheckRepository(Protocol):
         """Make a check due at once, as if an orphan had been seen now."""
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[views.OrphanCheck]: ...
-
     async def postpone(
         self, check: views.OrphanCheck, after_s: float, *, failures: int = 0, is_sighting: bool = False
     ) -> None:
@@ -219,6 +211,5 @@ class ProviderEventInbox(Protocol):
 
     async def claim(self, limit: int, lease: Lease) -> Sequence[views.ClaimedEvent]: ...
     async def postpone(self, id: UUID, token: UUID, seconds: float) -> None: ...
-
     async def done(self, id: UUID, token: UUID) -> None:
         """Delete the content of an event and keep its digest, so that a duplicate is known."""

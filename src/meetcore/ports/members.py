@@ -32,17 +32,13 @@ class MemberRepository(Protocol):
     async def set_language(self, user_id: UUID, language: Language, *, is_first: bool = False) -> None:
         """Change the language of mails to a user; `is_first` where they have none yet."""
 
-    async def set_name(self, user_id: UUID, full_name: str) -> None:
-        """Change the name of a user."""
-
+    async def set_name(self, user_id: UUID, full_name: str) -> None: ...
     async def load_members(self, account_id: UUID) -> Sequence[Membership]: ...
     async def load_memberships(self, user_id: UUID) -> Sequence[Membership]: ...
-
     async def add_membership(self, membership: Membership) -> bool:
         """Write a membership; False when the user is a member already."""
 
     async def save_membership(self, membership: Membership) -> None: ...
-
     async def remove_membership(self, account_id: UUID, user_id: UUID, at: datetime) -> None:
         """End a membership and the user's sessions in the account."""
 
@@ -55,8 +51,7 @@ class MemberRepository(Protocol):
     async def load_invitation(self, invitation_id: UUID) -> Invitation | None:
         """Lock an invitation and read it."""
 
-    async def save_invitation(self, invitation: Invitation) -> None:
-        """Write when an invitation was accepted or revoked."""
+    async def save_invitation(self, invitation: Invitation) -> None: ...
 
 
 class OperatorRepository(Protocol):
@@ -72,7 +67,6 @@ class OperatorRepository(Protocol):
         """
 
     async def add_token(self, token: OperatorToken, digest: bytes) -> None: ...
-
     async def revoke_token(self, token_id: UUID, at: datetime) -> OperatorToken:
         """Revoke a token; a revoked one keeps its time. Raises `NotFound`."""
 
@@ -81,7 +75,6 @@ class PasskeyRepository(Protocol):
     """Passkeys of users and of operators, and the challenges that they answer."""
 
     async def add_challenge(self, challenge: Challenge) -> None: ...
-
     async def use_challenge(
         self, digest: bytes, purpose: ChallengePurpose, is_operators: bool, holder_digest: bytes, at: datetime
     ) -> bool:
@@ -99,9 +92,7 @@ class PasskeyRepository(Protocol):
     async def find_for_sign_in(self, credential: bytes, is_operators: bool) -> Passkey | None:
         """Lock and read a credential's passkey, unless of the other kind or of a removed operator."""
 
-    async def save_use(self, passkey: Passkey) -> None:
-        """Write the sign counter of a passkey, and when it was last used."""
-
+    async def save_use(self, passkey: Passkey) -> None: ...
     async def remove(self, owner: PasskeyOwner, passkey_id: UUID) -> Passkey | None:
         """Delete an owner's passkey and return it."""
 
@@ -123,7 +114,6 @@ class SignInRepository(Protocol):
         """Write a link for the operator of an e-mail address; `None` when no operator has it."""
 
     async def add_link(self, link: SignInLink, digest: bytes) -> None: ...
-
     async def use_link(
         self, digest: bytes, browser_digest: bytes | None, is_operators: bool, at: datetime
     ) -> SignInLink | None:
@@ -152,7 +142,6 @@ class SignInRepository(Protocol):
 
     async def use_sign_up(self, digest: bytes, browser_digest: bytes, at: datetime) -> SignUp | None: ...
     async def add_session(self, session: sessions.Session, digest: bytes) -> None: ...
-
     async def add_operator_session(self, session: sessions.OperatorSession, digest: bytes) -> str:
         """Write an operator's session; return the operator's e-mail address."""
 
@@ -161,9 +150,6 @@ class SignInRepository(Protocol):
 
     async def touch_operator_session(self, session_id: UUID, at: datetime) -> None:
         """Write the same of an operator's session."""
-
-    async def renew_session(self, session_id: UUID, at: datetime) -> None:
-        """Write that the user of a session has just signed in again."""
 
     async def end_session(self, session_id: UUID, at: datetime) -> sessions.Session | None:
         """End a session and return it; `None` when it had ended."""
@@ -226,16 +212,13 @@ class MemberQueries(Protocol):
 
     async def list_members(self, account_id: UUID) -> Sequence[Member]: ...
     async def list_accounts_of(self, user_id: UUID) -> Sequence[views.AccountMembership]: ...
-
     async def list_invitations(self, account_id: UUID, now: datetime) -> Sequence[Invitation]:
         """List an account's pending invitations."""
 
     async def list_passkeys(self, owner: PasskeyOwner) -> Sequence[Passkey]: ...
-
     async def list_operators(self) -> Sequence[Operator]:
         """List operators who were not removed."""
 
     async def find_operator_token(self, digest: bytes) -> OperatorToken | None: ...
-
     async def list_operator_tokens(self) -> Sequence[OperatorToken]:
         """List every token, revoked and expired ones included."""

@@ -61,15 +61,11 @@ class ProposalRepository(Protocol):
 
 
 class LedgerTotals(Protocol):
-    """Sums over ledger entries by kind, of the days from one to another, both included."""
+    """Sums of an account's ledger entries by day and kind, of the days from one to another, both included."""
 
-    async def list_day_totals(self, account_id: UUID, first_day: date, last_day: date) -> Sequence[DayTotal]:
-        """List an account's totals by day."""
-        ...
-
-    async def list_month_totals(self, first_day: date, last_day: date) -> Sequence[views.MonthTotal]:
-        """List the totals of all accounts by month."""
-        ...
+    async def list_day_totals(
+        self, account_id: UUID, first_day: date, last_day: date
+    ) -> Sequence[DayTotal]: ...
 
 
 class LedgerSnapshot(Protocol):
@@ -128,14 +124,12 @@ class VerificationLog(Protocol):
 
         From the first finding on the ledger counts as unsound.
         """
-        ...
 
     async def finish(self, run: views.VerificationRun, at: datetime, next_s: float) -> bool:
         """Save the result of a finished run; the next is due `next_s` later.
 
         A sound one replaces no result of an instant after the beginning of the run.
         """
-        ...
 
     async def end_unsound_run(self, at: datetime) -> None:
         """End a run in progress that has findings, with them as its result; another one begins.

@@ -45,7 +45,6 @@ class NoteRepository(Protocol):
     async def renew(self, task: views.NoteTask, seconds: float) -> bool: ...
     async def save_step(self, task: views.NoteTask, note: Note) -> bool: ...
     async def postpone(self, task: views.NoteTask, note: Note, seconds: float) -> bool: ...
-
     async def wake(self, recording: Recording) -> None:
         """Make those notes on a recording due that wait without a lease for a transcript, or to make one."""
 
@@ -55,7 +54,6 @@ class NoteRepository(Protocol):
     async def save_transcript_chunk(
         self, task: views.NoteTask, source: str, piece: int, transcript: Transcript
     ) -> bool: ...
-
     async def load_settlement(
         self, account_id: UUID, note_id: UUID, token: UUID | None
     ) -> views.NoteSettlement | None:
@@ -63,25 +61,18 @@ class NoteRepository(Protocol):
 
     async def save_completed(
         self, note: Note, hold: Hold, funds: Funds, usage: CapUsage, entry: Entry, events: Sequence[Event]
-    ) -> int:
-        """Write a completed note, its hold as the charge, and its events."""
-
+    ) -> int: ...
     async def save_failed(
         self, note: Note, hold: Hold, funds: Funds, usage: CapUsage, events: Sequence[Event]
-    ) -> int:
-        """Write a failed note, its released hold, and its events."""
-
+    ) -> int: ...
     async def load(self, account_id: UUID, note_id: UUID) -> Note | None:
         """Read a note, under the account's lock."""
 
-    async def save_edited(self, note: Note) -> None:
-        """Write the content of a loaded note that was corrected, and when."""
-
+    async def save_edited(self, note: Note) -> None: ...
     async def load_of_recording(self, account_id: UUID, recording_id: UUID) -> Sequence[Note]:
         """Read every note on a recording that is not erased, under the account's lock."""
 
     async def delete_transcript_chunks(self, account_id: UUID, recording_id: UUID) -> None: ...
-
     async def save_erased(self, note: Note) -> None:
         """Write an erased note; delete its events, their deliveries and attempts."""
 
@@ -91,7 +82,6 @@ class RecordingRepository(Protocol):
 
     async def load(self, account_id: UUID, meeting_id: UUID) -> Recording | None: ...
     async def load_by_id(self, account_id: UUID, recording_id: UUID) -> Recording | None: ...
-
     async def save(self, recording: Recording, events: Sequence[Event] = ()) -> int:
         """Write a new or a loaded recording with all its files; return the due deliveries.
 
@@ -100,9 +90,7 @@ class RecordingRepository(Protocol):
         """
 
     async def claim(self, limit: int, lease: Lease) -> Sequence[views.RecordingTask]: ...
-
     async def renew(self, task: views.RecordingTask, seconds: float) -> bool: ...
     async def postpone(self, task: views.RecordingTask, seconds: float) -> None: ...
-
     async def find_outlived(self, limit: int) -> Sequence[tuple[UUID, UUID]]:
         """Find account and meeting of recordings to expire, the oldest first."""

@@ -19,9 +19,7 @@ class Log(Protocol):
     """A structlog logger or one like it."""
 
     def info(self, event: str, /, **fields: object) -> object: ...
-
     def warning(self, event: str, /, **fields: object) -> object: ...
-
     def error(self, event: str, /, **fields: object) -> object:
         """Log an event that an operator must act on."""
 
@@ -251,7 +249,6 @@ class NoTracing:
     request = caused = resumed = span
 
     def describe(self, *_: object, **__: object) -> None: ...
-
     def headers(self) -> Mapping[str, str]:
         return NO_HEADERS
 

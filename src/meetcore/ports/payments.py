@@ -123,9 +123,7 @@ class PaymentRepository(Protocol):
         Raises `NotFound`.
         """
 
-    async def find_by_transaction(self, transaction_id: str) -> UUID | None:
-        """Find the payment with the gateway's id of its transaction."""
-
+    async def find_by_transaction(self, transaction_id: str) -> UUID | None: ...
     async def save(self, payment: Payment) -> None: ...
     async def add_message(
         self, payment_id: UUID, at: datetime, source: views.MessageSource, body: str
@@ -137,9 +135,7 @@ class PaymentRepository(Protocol):
 
     async def add_refund(self, refund: Refund) -> None: ...
     async def load_refund(self, payment_id: UUID) -> Refund | None: ...
-    async def save_refund(self, refund: Refund) -> None:
-        """Write when the money was sent back, and when that failed."""
-
+    async def save_refund(self, refund: Refund) -> None: ...
     async def add_receipt(self, receipt: Receipt) -> Receipt:
         """Write a receipt under the next number of its year, and return it; `number` is not looked at."""
 
@@ -163,5 +159,4 @@ class PaymentQueries(Protocol):
         self, limit: int, before: UUID | None, *, in_doubt: bool = False
     ) -> Sequence[views.PaymentLine]: ...
     async def find_payment_page(self, payment_id: UUID) -> views.PaymentPage | None: ...
-    async def list_income(self) -> Sequence[views.MonthIncome]:
-        """Sum the money of payments by month and currency."""
+    async def list_income(self) -> Sequence[views.MonthIncome]: ...

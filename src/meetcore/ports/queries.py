@@ -55,7 +55,6 @@ class ListQueries(Protocol):
     async def list_events(
         self, account_id: UUID, wanted: EventFilter, limit: int, before: UUID | None
     ) -> Sequence[EncodedEvent]: ...
-
     async def list_recordings(
         self, account_id: UUID, meeting_id: UUID | None, limit: int, before: UUID | None
     ) -> Sequence[recordings.Recording]:
@@ -151,7 +150,6 @@ class DashboardQueries(Protocol):
     async def describe_entries(
         self, account_id: UUID, entries: Sequence[ledger.Entry]
     ) -> pages.DescribedEntries: ...
-
     async def find_spending(
         self, account_id: UUID, month: statements.Month, first_day: date
     ) -> pages.SpendingTotals:
@@ -161,7 +159,6 @@ class DashboardQueries(Protocol):
         """
 
     async def find_first_entry_at(self, account_id: UUID) -> datetime | None: ...
-
     async def find_entry_range(
         self, account_id: UUID, made_from: datetime, made_before: datetime
     ) -> statements.EntryRange:
@@ -180,7 +177,6 @@ class ConsoleQueries(Protocol):
         """List meetings that occupy hosts at any time of [`begins_at`, `ends_at`), by their start."""
 
     async def find_queues(self) -> pages.Queues: ...
-
     async def find_liability(self) -> tuple[pages.Liability, Sequence[MonthTotal]]:
         """Return the sums over all accounts, and their movements by month (WIB) and kind, at one moment."""
 
@@ -216,7 +212,6 @@ class Queries(
     async def list_transactions(
         self, account_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
     ) -> Sequence[ledger.Entry]: ...
-
     async def list_entries_of_key(
         self, account_id: UUID, key_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
     ) -> EntriesOfKey:
@@ -234,9 +229,7 @@ class Queries(
     async def next_creation_at(self, wanted: views.FreeStartQuery) -> datetime | None:
         """Return when, from `now` on, an active host with the seats can: see `Host.next_creation_at`."""
 
-    async def find_at_provider(self, provider: str, provider_meeting_id: str) -> meetings.Meeting | None:
-        """Return the meeting of any account with an id of the provider."""
-
+    async def find_at_provider(self, provider: str, provider_meeting_id: str) -> meetings.Meeting | None: ...
     async def find_endpoint(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
         """Return a webhook endpoint, its secret opened."""
 
@@ -246,7 +239,6 @@ class Queries(
     async def find_event(self, account_id: UUID, event_id: UUID) -> EncodedEvent | None: ...
     async def find_recording(self, account_id: UUID, recording_id: UUID) -> recordings.Recording | None: ...
     async def find_note(self, account_id: UUID, note_id: UUID) -> notes.Note | None: ...
-
     async def was_removed(self, account_id: UUID, record_id: UUID) -> bool:
         """Return whether a meeting, recording or note of the account was removed past its retention."""
 

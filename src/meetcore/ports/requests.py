@@ -130,7 +130,6 @@ class RegistryRepository(Protocol):
         """Open an account without funds; raise `Conflict` for a known `requests.accounts.email_key`."""
 
     async def load_account(self, account_id: UUID) -> views.StoredAccount: ...
-
     async def suspend_account(
         self, account_id: UUID, at: datetime, reason: str | None = None
     ) -> views.StoredAccount:
@@ -138,7 +137,6 @@ class RegistryRepository(Protocol):
 
     async def resume_account(self, account_id: UUID) -> views.StoredAccount: ...
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None: ...
-
     async def set_statements_mailed(self, account_id: UUID, month: date | None) -> None:
         """Write the first day of the last month whose statement was mailed; `None` to mail no more."""
 
@@ -146,7 +144,6 @@ class RegistryRepository(Protocol):
         """Find accounts that asked for statements and were mailed none from this month on."""
 
     async def add_key(self, key: keys.ApiKey, key_digest: bytes) -> None: ...
-
     async def count_working_keys(self, account_id: UUID, now: datetime) -> int:
         """Count the keys and grants of an account that are neither revoked nor expired."""
 
@@ -166,7 +163,6 @@ class RegistryRepository(Protocol):
         """Add a licensed host. Raises `Conflict` when the provider's user is a host already."""
 
     async def load_host(self, host_id: UUID) -> Host: ...
-
     async def disable_host(self, host_id: UUID) -> Host:
         """Give a host no new meetings; those it has stay."""
 
@@ -178,25 +174,21 @@ class GrantRepository(Protocol):
     """OAuth clients, requests for grants, and tokens of grants, which are API keys. A load locks its row."""
 
     async def find_client(self, client_id: str) -> grants.OAuthClient | None: ...
-
     async def save_client(self, client: grants.OAuthClient) -> None:
         """Write a client, in the place of an earlier one of its id."""
 
     async def add_authorization(self, authorization: grants.Authorization) -> None: ...
     async def find_authorization(self, id: UUID) -> grants.Authorization | None: ...
     async def load_authorization(self, id: UUID) -> grants.Authorization | None: ...
-
     async def allow(self, authorization: grants.Authorization, code_digest: bytes, at: datetime) -> None:
         """Write the key and the times of an answer, with its code, and that the client is used."""
 
     async def delete_authorization(self, id: UUID) -> None: ...
     async def find_code(self, code_digest: bytes) -> grants.Authorization | None: ...
-
     async def use_code(self, id: UUID, at: datetime) -> bool:
         """Use the code of an authorization; False where it was used already."""
 
     async def find_refresh_token(self, token_digest: bytes) -> grants.RefreshToken | None: ...
-
     async def use_refresh_token(self, token_digest: bytes, at: datetime) -> bool:
         """Use a refresh token; False where it was used already."""
 

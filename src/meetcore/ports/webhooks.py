@@ -16,9 +16,7 @@ from meetcore.ports.runtime import Lease
 class EndpointRepository(Protocol):
     """Webhook endpoints of an account."""
 
-    async def find_by_url(self, account_id: UUID, url_key: str) -> Endpoint | None:
-        """Find the endpoint registered under a normalised URL."""
-
+    async def find_by_url(self, account_id: UUID, url_key: str) -> Endpoint | None: ...
     async def count(self, account_id: UUID) -> int:
         """Count the account's endpoints, inactive ones included, under its lock."""
 

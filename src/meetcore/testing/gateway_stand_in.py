@@ -28,16 +28,7 @@ from uuid import UUID
 
 from attrs import define, field, frozen
 
-from meetcore.testing.stand_in import (
-    BROKEN,
-    PlannedFault,
-    Reply,
-    Request,
-    StandIn,
-    Switch,
-    as_json,
-    broken,
-)
+from meetcore.testing import stand_in
 
 SECRET: Final = "stand-in-secret"
 NOTICE_SECRET: Final = "stand-in-notices"
@@ -51,11 +42,11 @@ def utc_now() -> datetime:
 
 
 @define
-class Fault(PlannedFault):
+class Fault(stand_in.PlannedFault):
     """A planned fault."""
 
     CALLS: ClassVar[tuple[str, ...]] = ("open", "find", "refund")
-    FAULTS: ClassVar[tuple[str, ...]] = (*BROKEN, "late", "canned")
+    FAULTS: ClassVar[tuple[str, ...]] = (*stand_in.BROKEN, "late", "canned")
 
     is_done: bool = False
     late_s: float = 30.0
@@ -80,10 +71,10 @@ class GatewayRefusal(Exception):
 
     def __init__(self, status: int, body: object) -> None:
         super().__init__(status)
-        self.reply = as_json(body, status)
+        self.reply = stand_in.as_json(body, status)
 
 
-class GatewayStandIn(StandIn[Fault]):
+class GatewayStandIn(stand_in.StandIn[Fault]):
     """A gateway in memory. `calls` counts the requests of each kind, `requests` has the latest of them.
 
     Both have those that met a fault.
@@ -92,20 +83,20 @@ class GatewayStandIn(StandIn[Fault]):
     def __init__(self) -> None:
         super().__init__(Fault)
         self.calls: Counter[str] = Counter()
-        self.requests: deque[Request] = deque(maxlen=100)
+        self.requests: deque[stand_in.Request] = deque(maxlen=100)
         self.notices: dict[str, list[Notice]] = {}
-        self._by_key: dict[str, tuple[bytes, Reply]] = {}
+        self._by_key: dict[str, tuple[bytes, stand_in.Reply]] = {}
 
     def forget_keys(self) -> None:
         """Let the time of the idempotency keys pass."""
         self._by_key.clear()
 
     @abstractmethod
-    def call_of(self, request: Request) -> str:
+    def call_of(self, request: stand_in.Request) -> str:
         """Return which of `Fault.CALLS` a request is, or another word for what has no faults."""
 
     @abstractmethod
-    def carry_out(self, request: Request) -> Reply:
+    def carry_out(self, request: stand_in.Request) -> stand_in.Reply:
         """Do the work of a request; raises `GatewayRefusal`."""
 
     @abstractmethod
@@ -151,7 +142,7 @@ class GatewayStandIn(StandIn[Fault]):
         """Keep what a gateway would send now."""
         self.notices.setdefault(payment_id, []).append(notice)
 
-    async def answer(self, request: Request) -> Reply | None:
+    async def answer(self, request: stand_in.Request) -> stand_in.Reply | None:
         """Respond as the gateway does; None drops the connection."""
         call = self.call_of(request)
         self.calls[call] += 1
@@ -159,16 +150,16 @@ class GatewayStandIn(StandIn[Fault]):
         fault = self.faults.due(call, request.body) if call in Fault.CALLS else None
         if fault is None:
             return self._done(request)
-        reply = self._done(request) if fault.does_the_work else as_json({"status": "not done"})
+        reply = self._done(request) if fault.does_the_work else stand_in.as_json({"status": "not done"})
         return await _faulty(fault, request, reply)
 
-    def _done(self, request: Request) -> Reply:
+    def _done(self, request: stand_in.Request) -> stand_in.Reply:
         try:
             return self.carry_out(request)
         except GatewayRefusal as refusal:
             return refusal.reply
 
-    async def handle(self, request: Request) -> Reply | None:
+    async def handle(self, request: stand_in.Request) -> stand_in.Reply | None:
         """Respond to a request of a client, or of a test."""
         match request.method, request.segments:
             case "POST", ("stand-in", "payments", payment_id, "notify"):
@@ -177,7 +168,7 @@ class GatewayStandIn(StandIn[Fault]):
                     wanted["url"], UUID(payment_id), *wanted.get("which", ()),
                     times=int(wanted.get("times", 1)), is_forged=bool(wanted.get("forged")),
                 )  # fmt: skip
-                return as_json(statuses)
+                return stand_in.as_json(statuses)
             case _:
                 return await super().handle(request)
 
@@ -197,7 +188,7 @@ class GatewayStandIn(StandIn[Fault]):
                 statuses.append(response.status_code)
         return statuses
 
-    def switch(self, request: Request) -> Switch | None:
+    def switch(self, request: stand_in.Request) -> stand_in.Switch | None:
         """Return the action of a path of the table above."""
         steps: dict[str, Any] = {"fail": self.fail, "expire": self.expire, "reverse": self.reverse}
         match request.method, *request.segments[1:]:
@@ -220,17 +211,19 @@ class GatewayStandIn(StandIn[Fault]):
                 return None
 
 
-async def _faulty(fault: Fault, request: Request, reply: Reply) -> Reply | None:
+async def _faulty(fault: Fault, request: stand_in.Request, reply: stand_in.Reply) -> stand_in.Reply | None:
     """Apply a fault to the right response; None drops the connection."""
     match fault.fault:
         case "late":
             await asyncio.sleep(fault.late_s)
             return reply
         case "canned":
-            return Reply(200, fault.body.encode(), {"Content-Type": "application/json"})
+            return stand_in.Reply(200, fault.body.encode(), {"Content-Type": "application/json"})
         case status if status.isdigit() and fault.body:
-            return Reply(int(status), fault.body.encode(), {"Content-Type": "application/json"})
+            return stand_in.Reply(int(status), fault.body.encode(), {"Content-Type": "application/json"})
         case status if status.isdigit():
-            return as_json({"error": {"message": "as planned"}, "error_code": "AS_PLANNED"}, int(status))
+            return stand_in.as_json(
+                {"error": {"message": "as planned"}, "error_code": "AS_PLANNED"}, int(status)
+            )
         case _:
-            return await broken(fault, request, reply)
+            return await stand_in.broken(fault, request, reply)

@@ -21,13 +21,7 @@ class UseCases:
 
     create_meeting: CreateMeeting
     cancel_meeting: CancelMeeting
-    register_webhook: endpoints.RegisterWebhook
-    update_webhook: endpoints.UpdateWebhook
-    remove_webhook: endpoints.RemoveWebhook
-    rotate_secret: endpoints.RotateSecret
-    send_test_event: endpoints.SendTestEvent
-    resend_delivery: endpoints.ResendDelivery
-    recover_deliveries: endpoints.RecoverDeliveries
+    webhooks: endpoints.Webhooks
     download_recording: downloads.DownloadRecording
     delete_recording: recordings.DeleteRecording
     create_note: note_charges.CreateNote

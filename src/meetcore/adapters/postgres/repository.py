@@ -28,9 +28,7 @@ NOTE_CLAIMS: Final = 6072401001
 """Held by the worker that claims notes, for its transaction: claims follow one another."""
 
 NEWEST = UUID(int=(1 << 128) - 1)
-OLDEST = UUID(int=0)
 """An id that no record has, and that every id is less than."""
-
 OLDEST = UUID(int=0)
 """An id that no record has, and that is less than every id."""
 

@@ -16,16 +16,10 @@ from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.views import MeetingView
 from meetcore.domain.records.meetings import cancellation_record
 from meetcore.domain.requests.idempotency import DUPLICATE_WAIT_S
+from meetcore.ports import video_provider
 from meetcore.ports.queries import Caller, Queries
 from meetcore.ports.runtime import Lease, WorkerNotifier
 from meetcore.ports.store import Store, Transaction
-from meetcore.ports.video_provider import (
-    ProviderRefused,
-    ProviderUnknown,
-    VideoProvider,
-    lease_time,
-    under_lease,
-)
 from meetcore.usecases.meetings import bounded_provider, reconcile_meetings
 from meetcore.usecases.meetings.cancellation import Cancellation, Cleared, clear, end_meeting, mark_cancelling
 from meetcore.usecases.members.audit import record_by_hand
@@ -80,7 +74,7 @@ class CancelMeeting:
 
     store: Store
     queries: Queries
-    provider: VideoProvider
+    provider: video_provider.VideoProvider
     cancellation: Cancellation
     reconcile: reconcile_meetings.ReconcileMeetings
     notifier: WorkerNotifier
@@ -114,7 +108,7 @@ class CancelMeeting:
         account_id = caller.account.id
         while True:
             lease = Lease(self.runtime.new_id(now), self.lease_s)
-            until = lease_time(self.runtime.clock, self.lease_s)
+            until = video_provider.lease_time(self.runtime.clock, self.lease_s)
             async with self.store.begin() as tx:
                 step = await start_cancelling(tx, account_id, meeting_id, request, lease, now)
                 await self._record(tx, caller, step, now)
@@ -124,7 +118,7 @@ class CancelMeeting:
                 case DomainError():
                     raise step
                 case Marked():
-                    with under_lease(until):
+                    with video_provider.under_lease(until):
                         return await self._remove(step, now)
                 case Running():
                     return await self._end(step.meeting, request, now)
@@ -147,10 +141,10 @@ class CancelMeeting:
     async def _remove(self, step: Marked, now: datetime) -> Outcome:
         try:
             outcome = await self.cancellation.complete(step.meeting, step.token, now)
-        except ProviderRefused as error:
+        except video_provider.ProviderRefused as error:
             await self.cancellation.put_back(step.meeting, step.token)
             raise _provider_unavailable() from error
-        except ProviderUnknown as error:
+        except video_provider.ProviderUnknown as error:
             await self.cancellation.expire_lease(step.meeting, step.token)
             raise UpstreamError(
                 "The video provider did not answer. The cancellation is being looked into; "
@@ -169,7 +163,7 @@ class CancelMeeting:
         try:
             bounded_provider.require_own(self.provider, meeting)
             cleared = await clear(self.provider, meeting.provider_meeting_id or "")
-        except (ProviderRefused, ProviderUnknown) as error:
+        except (video_provider.ProviderRefused, video_provider.ProviderUnknown) as error:
             raise _provider_unavailable() from error
         async with self.store.begin() as tx:
             return await end_running(tx, self.runtime, meeting, cleared, request, now)

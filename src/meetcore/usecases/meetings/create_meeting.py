@@ -21,21 +21,11 @@ from meetcore.domain.meetings.views import FreeStartQuery, LeaseView
 from meetcore.domain.money.pricing import TierCatalogue
 from meetcore.domain.money.views import AccountState
 from meetcore.domain.requests.idempotency import DUPLICATE_WAIT_S, Verdict
+from meetcore.ports import video_provider
 from meetcore.ports.meetings import NumberTaken
 from meetcore.ports.queries import Caller, Queries
 from meetcore.ports.runtime import Lease, WorkerNotifier
 from meetcore.ports.store import CommitLost, OutcomeUnknown, Store, StoreUnavailable, Transaction
-from meetcore.ports.video_provider import (
-    HostUnavailable,
-    LeaseOver,
-    LeaseTime,
-    ProviderRefused,
-    ProviderUnknown,
-    VideoProvider,
-    is_lease_over,
-    lease_time,
-    under_lease,
-)
 from meetcore.usecases.meetings.creation import (
     NO_HOST_RETRY_AFTER_S,
     Creation,
@@ -109,7 +99,7 @@ class CreateMeeting:
 
     store: Store
     queries: Queries
-    provider: VideoProvider
+    provider: video_provider.VideoProvider
     provisioner: Provisioner
     reconcile: ReconcileMeetings
     catalogue: TierCatalogue
@@ -141,7 +131,7 @@ class CreateMeeting:
             view, until = await self._claim(caller, wanted, request, now, deadline)
             if isinstance(view, Outcome):
                 return view
-            with under_lease(until):
+            with video_provider.under_lease(until):
                 made = await self._call(view, request)
             if made is not None:
                 return await self._settle(view, made, request, now)
@@ -150,14 +140,14 @@ class CreateMeeting:
     async def _claim(
         self, caller: Caller, wanted: meetings.MeetingRequest, request: IdempotentRequest, now: datetime,
         deadline: float,
-    ) -> tuple[Outcome | LeaseView, LeaseTime]:  # fmt: skip
+    ) -> tuple[Outcome | LeaseView, video_provider.LeaseTime]:  # fmt: skip
         """Return a meeting under a lease of this process, or the outcome of another request with the key.
 
         The time is that of the lease.
         """
         account_id = caller.account.id
         while True:
-            until = lease_time(self.runtime.clock, self.lease_s)
+            until = video_provider.lease_time(self.runtime.clock, self.lease_s)
             step = await self._try_claim(caller, wanted, request, now)
             if not isinstance(step, KeyLookup):
                 return step, until
@@ -280,19 +270,19 @@ class CreateMeeting:
         meeting = view.meeting
         try:
             return await self.provider.create(order_of(meeting, view.provider_user_id))
-        except HostUnavailable as error:
+        except video_provider.HostUnavailable as error:
             await self.provisioner.undo(meeting, view.token, host_unavailable_until=error.until)
             return None
-        except ProviderRefused as error:
+        except video_provider.ProviderRefused as error:
             await self.provisioner.undo(meeting, view.token)
             raise errors.UpstreamError(
                 "The video provider refused the meeting. Nothing was charged; try again."
             ) from error
-        except ProviderUnknown as error:
-            if is_lease_over():
+        except video_provider.ProviderUnknown as error:
+            if video_provider.is_lease_over():
                 # It may be made after the check for orphans that its reservation has opened.
                 await self._check_for_orphans(meeting)
-            if isinstance(error, LeaseOver):
+            if isinstance(error, video_provider.LeaseOver):
                 raise errors.ServiceUnavailable(_TOO_LATE[request.key is not None], 1) from error
             raise errors.UpstreamError(_UNKNOWN[request.key is not None]) from error
 
@@ -332,7 +322,7 @@ class CreateMeeting:
         """Remove a meeting that was made after it was abandoned; on failure open an orphan check."""
         try:
             await self.provider.remove(provider_meeting_id)
-        except (ProviderRefused, ProviderUnknown):
+        except (video_provider.ProviderRefused, video_provider.ProviderUnknown):
             await self._check_for_orphans(meeting)
 
     @repeated_when_lost

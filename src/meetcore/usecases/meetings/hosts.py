@@ -14,15 +14,9 @@ from attrs import field, frozen
 from meetcore.domain.meetings.hosts import PASSWORD_RANDOM_BYTES, Host, generate_host_key
 from meetcore.domain.meetings.views import DueHostKey
 from meetcore.domain.members.audit import ActionOrigin, Detail
+from meetcore.ports import video_provider
 from meetcore.ports.runtime import Lease
 from meetcore.ports.store import Store, Transaction
-from meetcore.ports.video_provider import (
-    ProviderRefused,
-    ProviderUnknown,
-    VideoProvider,
-    lease_time,
-    under_lease,
-)
 from meetcore.usecases.members.audit import record_action
 from meetcore.usecases.runtime import Runtime, gather_all
 
@@ -79,9 +73,9 @@ class ReplaceHostKeys:
     """
 
     store: Store
-    provider: VideoProvider
+    provider: video_provider.VideoProvider
     runtime: Runtime
-    on_refusal: Callable[[DueHostKey, ProviderRefused], None] = field(repr=False)
+    on_refusal: Callable[[DueHostKey, video_provider.ProviderRefused], None] = field(repr=False)
     lease_s: float = 20.0
     at_once: int = 8
 
@@ -93,7 +87,7 @@ class ReplaceHostKeys:
         replaced = 0
         for left in range(limit, 0, -self.at_once):
             wanted = min(self.at_once, left)
-            with under_lease(lease_time(self.runtime.clock, self.lease_s)):
+            with video_provider.under_lease(video_provider.lease_time(self.runtime.clock, self.lease_s)):
                 async with self.store.begin() as tx:
                     claimed = await tx.host_keys.claim_due(
                         wanted, Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
@@ -107,12 +101,12 @@ class ReplaceHostKeys:
         host_key = generate_host_key(digits, self.runtime.entropy.token_bytes(PASSWORD_RANDOM_BYTES))
         try:
             await self.provider.set_host_key(due.provider_user_id, host_key)
-        except ProviderRefused as error:
+        except video_provider.ProviderRefused as error:
             self.on_refusal(due, error)
             async with self.store.begin() as tx:
                 await tx.host_keys.postpone(due.host_id, due.token, REFUSED_FOR_S)
             return False
-        except ProviderUnknown:
+        except video_provider.ProviderUnknown:
             return False
         async with self.store.begin() as tx:
             return await tx.host_keys.save(due.host_id, due.token, host_key)

@@ -20,16 +20,10 @@ from meetcore.domain.meetings.views import LeaseView
 from meetcore.domain.members.roles import OperatorAction, check_operator_allowed
 from meetcore.domain.members.views import SignedInOperator
 from meetcore.domain.records.pages import Doubts
+from meetcore.ports import video_provider
 from meetcore.ports.queries import ConsoleQueries
 from meetcore.ports.runtime import Lease, WorkerNotifier
 from meetcore.ports.store import Store, Transaction
-from meetcore.ports.video_provider import (
-    ProviderRefused,
-    ProviderUnknown,
-    VideoProvider,
-    lease_time,
-    under_lease,
-)
 from meetcore.usecases.meetings import bounded_provider, cancellation, creation
 from meetcore.usecases.members.audit import record_action
 from meetcore.usecases.runtime import Runtime
@@ -70,7 +64,7 @@ class ResolveDoubts:
 
     store: Store
     queries: ConsoleQueries
-    provider: VideoProvider
+    provider: video_provider.VideoProvider
     notifier: WorkerNotifier
     runtime: Runtime
     lease_s: float = 30.0
@@ -85,7 +79,7 @@ class ResolveDoubts:
         self, who: SignedInOperator, client_address: str | None, account_id: UUID, meeting_id: UUID
     ) -> None:
         """Charge a meeting that the provider made, or finish a cancellation and refund it."""
-        with under_lease(lease_time(self.runtime.clock, self.lease_s)):
+        with video_provider.under_lease(video_provider.lease_time(self.runtime.clock, self.lease_s)):
             view, _ = await self._take(who, account_id, meeting_id)
             if view.meeting.status is MeetingStatus.PROVISIONING:
                 found = await self._find(view)
@@ -136,16 +130,16 @@ class ResolveDoubts:
         try:
             bounded_provider.require_own(self.provider, view.meeting)
             return await self.provider.find(creation.order_of(view.meeting, view.provider_user_id))
-        except (ProviderRefused, ProviderUnknown) as error:
+        except (video_provider.ProviderRefused, video_provider.ProviderUnknown) as error:
             raise StillInDoubt(StillInDoubtReason.PROVIDER_UNKNOWN) from error
 
     async def _clear(self, view: LeaseView) -> cancellation.Cleared:
         try:
             bounded_provider.require_own(self.provider, view.meeting)
             return await cancellation.clear(self.provider, view.meeting.provider_meeting_id or "")
-        except ProviderRefused as error:
+        except video_provider.ProviderRefused as error:
             raise StillInDoubt(StillInDoubtReason.PROVIDER_REFUSED) from error
-        except ProviderUnknown as error:
+        except video_provider.ProviderUnknown as error:
             raise StillInDoubt(StillInDoubtReason.PROVIDER_UNKNOWN) from error
 
     async def _write(

@@ -273,51 +273,51 @@ class WebhooksByHand:
     async def register(
         self, who: SignedIn, url: str, kinds: Sequence[EventKind], description: str | None, form: SentForm
     ) -> Outcome:  # fmt: skip
-        """Register a URL; see `RegisterWebhook`. Raises `InvalidRequest` where it cannot be one."""
+        """Register a URL; see `Webhooks.register`. Raises `InvalidRequest` where it cannot be one."""
         check_member(who, roles.Action.MANAGE_WEBHOOKS)
         wanted = Registration(parse_webhook_url(url), tuple(kinds), description)
         request = form_request(form, ROOT, [url, list(kinds), description])
-        return await self.api.register_webhook(caller_of(who, form), wanted, request, form.at)
+        return await self.api.webhooks.register(caller_of(who, form), wanted, request, form.at)
 
     async def change(
         self, who: SignedIn, endpoint_id: UUID, changes: EndpointChanges, form: SentForm
     ) -> Outcome:
-        """Change, pause or resume an endpoint; see `UpdateWebhook`."""
+        """Change, pause or resume an endpoint; see `Webhooks.update`."""
         check_member(who, roles.Action.MANAGE_WEBHOOKS)
         request = form_request(form, f"{ROOT}/{endpoint_id}", repr(changes))
-        return await self.api.update_webhook(caller_of(who, form), endpoint_id, changes, request)
+        return await self.api.webhooks.update(caller_of(who, form), endpoint_id, changes, request)
 
     async def remove(self, who: SignedIn, endpoint_id: UUID, form: SentForm) -> Outcome:
-        """Remove an endpoint with its pending deliveries; see `RemoveWebhook`."""
+        """Remove an endpoint with its pending deliveries; see `Webhooks.remove`."""
         check_member(who, roles.Action.MANAGE_WEBHOOKS)
         request = form_request(form, f"{ROOT}/{endpoint_id}/remove", None)
-        return await self.api.remove_webhook(caller_of(who, form), endpoint_id, request)
+        return await self.api.webhooks.remove(caller_of(who, form), endpoint_id, request)
 
     async def rotate_secret(self, who: SignedIn, endpoint_id: UUID, form: SentForm) -> Outcome:
-        """Replace the secret; see `RotateSecret`."""
+        """Replace the secret; see `Webhooks.rotate_secret`."""
         check_member(who, roles.Action.MANAGE_WEBHOOK_SECRETS)
         request = form_request(form, f"{ROOT}/{endpoint_id}/rotate", None)
-        return await self.api.rotate_secret(caller_of(who, form), endpoint_id, request, form.at)
+        return await self.api.webhooks.rotate_secret(caller_of(who, form), endpoint_id, request, form.at)
 
     async def send_test(self, who: SignedIn, endpoint_id: UUID, form: SentForm) -> Outcome:
-        """Send `webhook.test`; see `SendTestEvent`."""
+        """Send `webhook.test`; see `Webhooks.send_test`."""
         check_member(who, roles.Action.MANAGE_WEBHOOKS)
         request = form_request(form, f"{ROOT}/{endpoint_id}/test", None)
-        return await self.api.send_test_event(caller_of(who, form), endpoint_id, request, form.at)
+        return await self.api.webhooks.send_test(caller_of(who, form), endpoint_id, request, form.at)
 
     async def resend(self, who: SignedIn, endpoint_id: UUID, delivery_id: UUID, form: SentForm) -> Outcome:
-        """Send the event of a delivery again; see `ResendDelivery`."""
+        """Send the event of a delivery again; see `Webhooks.resend`."""
         check_member(who, roles.Action.MANAGE_WEBHOOKS)
         request = form_request(form, f"{ROOT}/{endpoint_id}/{delivery_id}/resend", None)
-        return await self.api.resend_delivery(
+        return await self.api.webhooks.resend(
             caller_of(who, form), endpoint_id, delivery_id, request, form.at
         )
 
     async def recover(self, who: SignedIn, endpoint_id: UUID, since: datetime, form: SentForm) -> Outcome:
-        """Send deliveries that failed or expired since an instant again; see `RecoverDeliveries`."""
+        """Send deliveries that failed or expired since an instant again; see `Webhooks.recover`."""
         check_member(who, roles.Action.MANAGE_WEBHOOKS)
         request = form_request(form, f"{ROOT}/{endpoint_id}/recover", since.isoformat())
-        return await self.api.recover_deliveries(caller_of(who, form), endpoint_id, since, request, form.at)
+        return await self.api.webhooks.recover(caller_of(who, form), endpoint_id, since, request, form.at)
 
 
 def _without_secrets(health: EndpointHealth) -> EndpointHealth:

@@ -11,22 +11,12 @@ from meetcore.domain.errors import Gone
 from meetcore.domain.mails.topics import MailTopic, topics_of
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingStatus, shown_status
 from meetcore.domain.meetings.views import MeetingFilter, StartCursor
-from meetcore.domain.members.audit import AuditEntry
-from meetcore.domain.members.roles import Action, is_allowed
-from meetcore.domain.members.sign_in import check_full_name
+from meetcore.domain.members import audit, roles, sign_in
 from meetcore.domain.members.views import SignedIn, check_member
 from meetcore.domain.money.ledger import Entry
 from meetcore.domain.money.views import EntriesOfKey, TransactionFilter
 from meetcore.domain.notes.notes import Language, NoteStatus
-from meetcore.domain.records.pages import (
-    DescribedEntries,
-    DescribedEntry,
-    MeetingDetails,
-    NoteDetails,
-    Overview,
-    RequestDetails,
-    TitledNote,
-)
+from meetcore.domain.records import pages
 from meetcore.domain.requests import request_log, views
 from meetcore.ports.queries import Queries
 from meetcore.usecases.members.audit import BoundedAuditLog
@@ -54,20 +44,20 @@ class MemberReads:
     log: BoundedAuditLog
     running: set[UUID] = field(factory=set, repr=False)
 
-    async def find_overview(self, who: SignedIn, first_day: date, today: date) -> Overview:
+    async def find_overview(self, who: SignedIn, first_day: date, today: date) -> pages.Overview:
         """Return the parts of the first page that the role sees."""
         found = await self.queries.find_overview(who.account.id, first_day, today)
-        return Overview(
-            found.spending if is_allowed(who.role, Action.VIEW_LEDGER) else (),
-            found.capped_keys if is_allowed(who.role, Action.VIEW_KEYS) else (),
-            found.troubled if is_allowed(who.role, Action.VIEW_WEBHOOKS) else (),
+        return pages.Overview(
+            found.spending if roles.is_allowed(who.role, roles.Action.VIEW_LEDGER) else (),
+            found.capped_keys if roles.is_allowed(who.role, roles.Action.VIEW_KEYS) else (),
+            found.troubled if roles.is_allowed(who.role, roles.Action.VIEW_WEBHOOKS) else (),
             found.low_threshold,
             None if who.account.suspended_at is not None else found.first_steps,
         )
 
     async def list_next_meetings(self, who: SignedIn, wanted: MeetingFilter, limit: int) -> Sequence[Meeting]:
         """Return the meetings that start first and are not over; none for a role that sees no meetings."""
-        if not is_allowed(who.role, Action.VIEW_MEETINGS):
+        if not roles.is_allowed(who.role, roles.Action.VIEW_MEETINGS):
             return []
         found = await self.list_meetings_by_start(who, wanted, _LOOKED_AT, None, is_ascending=True)
         return [each for each in found if shown_status(each, wanted.now) in _TO_COME][:limit]
@@ -76,14 +66,14 @@ class MemberReads:
         self, who: SignedIn, wanted: views.RequestFilter, limit: int, before: UUID | None
     ) -> Sequence[request_log.LoggedRequest]:
         """Requests of the account's keys, the newest first; see `Queries.list_requests`."""
-        check_member(who, Action.VIEW_REQUESTS)
+        check_member(who, roles.Action.VIEW_REQUESTS)
         return await self.queries.list_requests(who.account.id, wanted, limit, before)
 
-    async def find_request(self, who: SignedIn, request_id: UUID) -> RequestDetails | None:
+    async def find_request(self, who: SignedIn, request_id: UUID) -> pages.RequestDetails | None:
         """Return a request of the account's, if it is kept, with deliveries for a role that sees webhooks."""
-        check_member(who, Action.VIEW_REQUESTS)
+        check_member(who, roles.Action.VIEW_REQUESTS)
         found = await self.queries.find_request(who.account.id, request_id)
-        if found is None or not is_allowed(who.role, Action.VIEW_WEBHOOKS):
+        if found is None or not roles.is_allowed(who.role, roles.Action.VIEW_WEBHOOKS):
             return found
         return evolve(found, deliveries=await self.queries.list_caused_deliveries(found.request))
 
@@ -91,25 +81,25 @@ class MemberReads:
         self, who: SignedIn, wanted: TransactionFilter, limit: int, before: int | None
     ) -> Sequence[Entry]:
         """Entries of the ledger, the newest first; see `Queries.list_transactions`."""
-        check_member(who, Action.VIEW_LEDGER)
+        check_member(who, roles.Action.VIEW_LEDGER)
         return await self.queries.list_transactions(who.account.id, wanted, limit, before)
 
-    async def describe_entries(self, who: SignedIn, entries: Sequence[Entry]) -> DescribedEntries:
+    async def describe_entries(self, who: SignedIn, entries: Sequence[Entry]) -> pages.DescribedEntries:
         """Return entries with titles, members and keys; see `Queries.describe_entries`."""
-        check_member(who, Action.VIEW_LEDGER)
+        check_member(who, roles.Action.VIEW_LEDGER)
         return await self.queries.describe_entries(who.account.id, entries)
 
     async def _describe_pages(
         self, who: SignedIn, entries: AsyncIterator[Sequence[Entry]]
-    ) -> AsyncIterator[Sequence[DescribedEntry]]:
+    ) -> AsyncIterator[Sequence[pages.DescribedEntry]]:
         async for page in entries:
             yield (await self.describe_entries(who, page)).entries
 
     async def file_of_entries(
         self, who: SignedIn, client_address: str | None, wanted: TransactionFilter, key_id: UUID | None
-    ) -> AsyncGenerator[Sequence[DescribedEntry], None]:
+    ) -> AsyncGenerator[Sequence[pages.DescribedEntry], None]:
         """Return every entry, or those of a key, for a file; `Unprocessable` while too many are made."""
-        check_member(who, Action.VIEW_LEDGER)
+        check_member(who, roles.Action.VIEW_LEDGER)
         place, account_id, session_id = (
             take_place(self.running, who.account.id, MAX_FILES),
             who.account.id,
@@ -137,7 +127,7 @@ class MemberReads:
         self, who: SignedIn, key_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
     ) -> EntriesOfKey:
         """Entries that one key caused; see `Queries.list_entries_of_key`."""
-        check_member(who, Action.VIEW_LEDGER)
+        check_member(who, roles.Action.VIEW_LEDGER)
         return await self.queries.list_entries_of_key(who.account.id, key_id, wanted, limit, before)
 
     async def all_entries_of_key(
@@ -157,7 +147,7 @@ class MemberReads:
         self, who: SignedIn, wanted: MeetingFilter, limit: int, before: UUID | None
     ) -> Sequence[Meeting]:
         """Meetings, the newest first; see `Queries.list_meetings`."""
-        check_member(who, Action.VIEW_MEETINGS)
+        check_member(who, roles.Action.VIEW_MEETINGS)
         return await self.queries.list_meetings(who.account.id, wanted, limit, before)
 
     async def list_meetings_by_start(
@@ -170,32 +160,32 @@ class MemberReads:
         is_ascending: bool,
     ) -> Sequence[Meeting]:
         """Meetings in the order of their starts; see `Queries.list_meetings_by_start`."""
-        check_member(who, Action.VIEW_MEETINGS)
+        check_member(who, roles.Action.VIEW_MEETINGS)
         list_ = self.queries.list_meetings_by_start
         return await list_(who.account.id, wanted, limit, after, is_ascending=is_ascending)
 
-    async def find_meeting(self, who: SignedIn, meeting_id: UUID) -> MeetingDetails:
+    async def find_meeting(self, who: SignedIn, meeting_id: UUID) -> pages.MeetingDetails:
         """Find a meeting, with its recording for a role that reads notes; `Gone` past its retention."""
-        check_member(who, Action.VIEW_MEETINGS)
-        if is_allowed(who.role, Action.VIEW_NOTES):
+        check_member(who, roles.Action.VIEW_MEETINGS)
+        if roles.is_allowed(who.role, roles.Action.VIEW_NOTES):
             found = await self.queries.find_meeting_details(who.account.id, meeting_id)
         else:
             meeting = await self.queries.find_meeting(who.account.id, meeting_id)
-            found = None if meeting is None else MeetingDetails(meeting)
+            found = None if meeting is None else pages.MeetingDetails(meeting)
         if found is None or found.meeting.status not in VISIBLE:
             raise await missing(self.queries, who.account.id, meeting_id, "meeting")
-        if is_allowed(who.role, Action.MANAGE_MEETINGS):
+        if roles.is_allowed(who.role, roles.Action.MANAGE_MEETINGS):
             return found
         return evolve(found, meeting=evolve(found.meeting, host_key=None))
 
-    async def list_notes(self, who: SignedIn, limit: int, before: UUID | None) -> Sequence[TitledNote]:
+    async def list_notes(self, who: SignedIn, limit: int, before: UUID | None) -> Sequence[pages.TitledNote]:
         """List notes without their texts, the newest first; see `Queries.list_titled_notes`."""
-        check_member(who, Action.VIEW_NOTES)
+        check_member(who, roles.Action.VIEW_NOTES)
         return await self.queries.list_titled_notes(who.account.id, limit, before)
 
-    async def find_note(self, who: SignedIn, note_id: UUID) -> NoteDetails:
+    async def find_note(self, who: SignedIn, note_id: UUID) -> pages.NoteDetails:
         """Return one note; `Gone` where it was erased with its recording, or removed past its retention."""
-        check_member(who, Action.VIEW_NOTES)
+        check_member(who, roles.Action.VIEW_NOTES)
         found = await self.queries.find_note_details(who.account.id, note_id)
         if found is None:
             raise await missing(self.queries, who.account.id, note_id, "note")
@@ -216,20 +206,20 @@ class AccountSettings:
 
         Guests and operators choose none.
         """
-        check_member(who, Action.VIEW_SETTINGS)
+        check_member(who, roles.Action.VIEW_SETTINGS)
         user_id = None if who.user is None else who.user.id
         account, chosen = await self.queries.find_settings(who.account.id, user_id)
         return account, {} if user_id is None else topics_of(who.role, chosen)
 
     async def set_low_threshold(self, who: SignedIn, client_address: str | None, credits: int) -> None:
         """Change the balance, in credits, below which `credit.low` is sent."""
-        check_member(who, Action.MANAGE_SETTINGS)
+        check_member(who, roles.Action.MANAGE_SETTINGS)
         acting = self.administration.acting_as(who.origin(client_address))
         await acting.set_low_threshold(who.account.id, credits)
 
     async def set_language(self, who: SignedIn, language: Language) -> None:
         """Change the language of mails to the member; nothing for guests and operators, who get none."""
-        check_member(who, Action.VIEW_SETTINGS)
+        check_member(who, roles.Action.VIEW_SETTINGS)
         if who.user is not None:
             async with self.administration.store.begin() as tx:
                 await tx.members.set_language(who.user.id, language)
@@ -239,15 +229,15 @@ class AccountSettings:
 
         Raises `InvalidRequest` for a name that `check_full_name` refuses.
         """
-        check_member(who, Action.VIEW_SETTINGS)
-        name = check_full_name(full_name)
+        check_member(who, roles.Action.VIEW_SETTINGS)
+        name = sign_in.check_full_name(full_name)
         if who.user is not None:
             async with self.administration.store.begin() as tx:
                 await tx.members.set_name(who.user.id, name)
 
     async def set_topics(self, who: SignedIn, chosen: Collection[str]) -> None:
         """Choose the topics of mails to the member, of those that the role allows."""
-        check_member(who, Action.VIEW_SETTINGS)
+        check_member(who, roles.Action.VIEW_SETTINGS)
         if who.user is not None:
             topics = {topic: topic in chosen for topic in topics_of(who.role, {})}
             async with self.administration.store.begin() as tx:
@@ -255,13 +245,13 @@ class AccountSettings:
 
     async def set_statement_mails(self, who: SignedIn, client_address: str | None, *, is_on: bool) -> None:
         """Mail owners and finance when the statement of a month is there, or stop."""
-        check_member(who, Action.MANAGE_SETTINGS)
+        check_member(who, roles.Action.MANAGE_SETTINGS)
         acting = self.administration.acting_as(who.origin(client_address))
         await acting.set_statement_mails(who.account.id, is_on=is_on)
 
     async def list_audit_entries(
         self, who: SignedIn, limit: int, before: UUID | None
-    ) -> Sequence[AuditEntry]:
+    ) -> Sequence[audit.AuditEntry]:
         """List audit entries, the newest first; see `Queries.list_audit_entries`."""
-        check_member(who, Action.VIEW_AUDIT)
+        check_member(who, roles.Action.VIEW_AUDIT)
         return await self.queries.list_audit_entries(who.account.id, limit, before)

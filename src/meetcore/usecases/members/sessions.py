@@ -8,42 +8,16 @@ from uuid import UUID
 from attrs import frozen
 
 from meetcore.domain.errors import Gone, NotFound, RateLimited, Unprocessable
-from meetcore.domain.members import passkeys
+from meetcore.domain.members import passkeys, sessions, sign_in
 from meetcore.domain.members.audit import Detail
 from meetcore.domain.members.roles import Action, is_allowed
-from meetcore.domain.members.sessions import (
-    ABSOLUTE_LIMIT,
-    PAGES_PER_MINUTE,
-    OperatorSession,
-    Session,
-    is_open,
-    needs_touch,
-)
-from meetcore.domain.members.sign_in import (
-    SignInMethod,
-    is_token,
-    request_window,
-    token_digest,
-)
 from meetcore.domain.members.views import AccountMembership, SignedIn, SignedInOperator
 from meetcore.domain.requests.rate_window import WINDOW_SECONDS, OperationClass, decide, window_start
-from meetcore.ports import members, requests
-from meetcore.ports.identity import (
-    PasskeyInvalid,
-    PasskeyVerifier,
-)
+from meetcore.ports import identity, members, requests
 from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.members import sign_in_links
 from meetcore.usecases.members.audit import RefusedSignIns, record_action
 from meetcore.usecases.members.passkeys import ask, use_up, verifier_of
-from meetcore.usecases.members.sign_in_links import (
-    Browser,
-    NewOperatorSession,
-    NewSession,
-    end_to_replace,
-    start_operator_session,
-    start_session,
-    start_user_session,
-)
 from meetcore.usecases.runtime import Runtime
 
 MAX_LISTED = 100
@@ -61,35 +35,35 @@ class Sessions:
     queries: members.MemberQueries
     counters: requests.RateCounters
     runtime: Runtime
-    pages_per_minute: int = PAGES_PER_MINUTE
+    pages_per_minute: int = sessions.PAGES_PER_MINUTE
 
     async def find(self, token: str | None) -> SignedIn | None:
         """Find a customer's open session by its token in one statement; once a minute write its last use."""
-        if token is None or not is_token(token):
+        if token is None or not sign_in.is_token(token):
             return None
-        found = await self.queries.find_session(token_digest(token))
+        found = await self.queries.find_session(sign_in.token_digest(token))
         return found if found is not None and await self._is_open(found.session) else None
 
     async def find_operator(self, token: str | None) -> SignedInOperator | None:
         """Find an operator's open session; see `find`."""
-        if token is None or not is_token(token):
+        if token is None or not sign_in.is_token(token):
             return None
-        found = await self.queries.find_operator_session(token_digest(token))
+        found = await self.queries.find_operator_session(sign_in.token_digest(token))
         return found if found is not None and await self._is_open(found.session) else None
 
-    async def _is_open(self, session: Session | OperatorSession) -> bool:
+    async def _is_open(self, session: sessions.Session | sessions.OperatorSession) -> bool:
         now = self.runtime.now()
-        if not is_open(session, now):
+        if not sessions.is_open(session, now):
             return False
-        if needs_touch(session, now):
+        if sessions.needs_touch(session, now):
             async with self.store.at_once() as tx:
-                if isinstance(session, Session):
+                if isinstance(session, sessions.Session):
                     await tx.sign_in.touch_session(session.id, now)
                 else:
                     await tx.sign_in.touch_operator_session(session.id, now)
         return True
 
-    async def count(self, session: Session | OperatorSession) -> None:
+    async def count(self, session: sessions.Session | sessions.OperatorSession) -> None:
         """Count a request for a page; raise `RateLimited` beyond the session's quota of the minute."""
         now = self.runtime.now()
         hits = await self.counters.hit(session.id, OperationClass.READ, window_start(now))
@@ -97,22 +71,24 @@ class Sessions:
         if not verdict.is_allowed:
             raise RateLimited(verdict.limit, WINDOW_SECONDS, verdict.retry_after_s)
 
-    async def end(self, session: Session | OperatorSession) -> None:
+    async def end(self, session: sessions.Session | sessions.OperatorSession) -> None:
         """Sign out; a session that is over stays so."""
         now = self.runtime.now()
         async with self.store.at_once() as tx:
-            if isinstance(session, Session):
+            if isinstance(session, sessions.Session):
                 await tx.sign_in.end_session(session.id, now)
             else:
                 await tx.sign_in.end_operator_session(session.id, now)
 
-    async def list_own(self, who: SignedIn | SignedInOperator) -> Sequence[Session | OperatorSession]:
+    async def list_own(
+        self, who: SignedIn | SignedInOperator
+    ) -> Sequence[sessions.Session | sessions.OperatorSession]:
         """Return the open sessions that a person can end, the latest first.
 
         These are a user's own in every account, or an operator's own. One who manages the account's members
         ends those of its guests, and operators' views, too; another guest has the own session alone.
         """
-        now, found = self.runtime.now(), list[Session | OperatorSession]()
+        now, found = self.runtime.now(), list[sessions.Session | sessions.OperatorSession]()
         if isinstance(who, SignedInOperator):
             found += await self.queries.list_operator_sessions(who.operator.id, MAX_LISTED)
         elif who.user is None and not _ends_guests(who):
@@ -121,7 +97,7 @@ class Sessions:
             user_id = None if who.user is None else who.user.id
             account_id = who.account.id if _ends_guests(who) else None
             found += await self.queries.list_sessions(user_id, account_id, MAX_LISTED)
-        return [session for session in found if is_open(session, now)]
+        return [session for session in found if sessions.is_open(session, now)]
 
     async def end_own(
         self, who: SignedIn | SignedInOperator, session_id: UUID, client_address: str | None
@@ -173,7 +149,7 @@ class Sessions:
         now, purged = self.runtime.now(), True
         while purged:
             async with self.store.at_once() as tx:
-                purged = bool(await tx.sign_in.purge(now - ABSOLUTE_LIMIT, now - LINKS_KEPT_FOR))
+                purged = bool(await tx.sign_in.purge(now - sessions.ABSOLUTE_LIMIT, now - LINKS_KEPT_FOR))
             async with self.store.at_once() as tx:
                 purged = bool(await tx.passkeys.purge_challenges(now)) or purged
 
@@ -187,7 +163,9 @@ class Sessions:
         account = signed_in.account
         return [AccountMembership(account.id, account.full_name, account.email, signed_in.role)]
 
-    async def switch_account(self, signed_in: SignedIn, account_id: UUID, browser: Browser) -> NewSession:
+    async def switch_account(
+        self, signed_in: SignedIn, account_id: UUID, browser: sign_in_links.Browser
+    ) -> sign_in_links.NewSession:
         """Go on in another account of the same user: a new session, as fresh as the old one, which ends.
 
         Raises `NotFound`: the user is no member of it or a guest, or the session is pinned or has ended.
@@ -198,9 +176,9 @@ class Sessions:
             own = [] if user is None or old.is_pinned else await tx.members.load_memberships(user.id)
             if user is None or account_id not in {each.account_id for each in own}:
                 raise NotFound("No account with this id.")
-            await end_to_replace(tx, old, now)
-            return await start_session(
-                tx, self.runtime, now, account_id, user.id, browser, SignInMethod.OTHER_ACCOUNT,
+            await sign_in_links.end_to_replace(tx, old, now)
+            return await sign_in_links.start_session(
+                tx, self.runtime, now, account_id, user.id, browser, sign_in.SignInMethod.OTHER_ACCOUNT,
                 authenticated_at=old.authenticated_at,
             )  # fmt: skip
 
@@ -220,7 +198,7 @@ class SignInWithPasskey:
     counters: requests.RateCounters
     runtime: Runtime
     refused: RefusedSignIns
-    open_verifier: Callable[[], PasskeyVerifier] | None
+    open_verifier: Callable[[], identity.PasskeyVerifier] | None
     is_operators: bool = False
 
     @property
@@ -236,7 +214,9 @@ class SignInWithPasskey:
             await ask(self.store, self.runtime, passkeys.ChallengePurpose.SIGN_IN, self.is_operators, cookie)
         )
 
-    async def enter(self, answer: str, browser: Browser) -> NewSession | NewOperatorSession:
+    async def enter(
+        self, answer: str, browser: sign_in_links.Browser
+    ) -> sign_in_links.NewSession | sign_in_links.NewOperatorSession:
         """Begin a session by the answer to a challenge, which is used up; `Unprocessable` if not valid."""
         verifier = verifier_of(self.open_verifier)
         await self._count("answer", browser.client_address)
@@ -256,25 +236,27 @@ class SignInWithPasskey:
                 now = self.runtime.now()
                 await tx.passkeys.save_use(passkeys.record_use(passkey, sign_count, now))
                 return await self._begin(tx, passkey, browser, now)
-        except (PasskeyInvalid, Gone, Unprocessable):
+        except (identity.PasskeyInvalid, Gone, Unprocessable):
             if passkey is not None:
-                await self.refused.of_owner(passkey.owner, SignInMethod.PASSKEY, browser.client_address)
+                await self.refused.of_owner(
+                    passkey.owner, sign_in.SignInMethod.PASSKEY, browser.client_address
+                )
             raise passkeys.passkey_refused() from None
 
     async def _begin(
-        self, tx: Transaction, passkey: passkeys.Passkey, browser: Browser, now: datetime
-    ) -> NewSession | NewOperatorSession:
+        self, tx: Transaction, passkey: passkeys.Passkey, browser: sign_in_links.Browser, now: datetime
+    ) -> sign_in_links.NewSession | sign_in_links.NewOperatorSession:
         if passkey.operator_id is not None:
-            return await start_operator_session(
-                tx, self.runtime, now, passkey.operator_id, browser, SignInMethod.PASSKEY
+            return await sign_in_links.start_operator_session(
+                tx, self.runtime, now, passkey.operator_id, browser, sign_in.SignInMethod.PASSKEY
             )
-        return await start_user_session(
-            tx, self.runtime, now, passkey.owner.id, browser, SignInMethod.PASSKEY
+        return await sign_in_links.start_user_session(
+            tx, self.runtime, now, passkey.owner.id, browser, sign_in.SignInMethod.PASSKEY
         )
 
     async def _count(self, step: str, client_address: str | None) -> None:
         now = self.runtime.now()
         hits = await self.counters.hit(
-            passkeys.attempts_counter(step, client_address), OperationClass.WRITE, request_window(now)
+            passkeys.attempts_counter(step, client_address), OperationClass.WRITE, sign_in.request_window(now)
         )
         passkeys.check_attempts(hits, now)

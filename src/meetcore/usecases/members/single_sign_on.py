@@ -11,15 +11,7 @@ from datetime import datetime
 from attrs import frozen
 
 from meetcore.domain.errors import Gone, NotFound, Unprocessable
-from meetcore.domain.members import audit, passkeys
-from meetcore.domain.members.identities import (
-    Identity,
-    OtherSubject,
-    flow_secrets,
-    identity_refused,
-    is_state,
-    proved_at,
-)
+from meetcore.domain.members import audit, identities, passkeys
 from meetcore.domain.members.passkeys import PasskeyOwner
 from meetcore.domain.members.sign_in import SignInMethod, SignUpMode, is_token, name_of, request_window
 from meetcore.domain.requests.accounts import check_email
@@ -27,14 +19,8 @@ from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports import requests
 from meetcore.ports.identity import IdentityProvider, IdentityRefused, IdentityUnavailable, ProviderAnswer
 from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.members import sign_in_links
 from meetcore.usecases.members.audit import RefusedSignIns, record_action
-from meetcore.usecases.members.sign_in_links import (
-    Browser,
-    NewOperatorSession,
-    NewSession,
-    start_operator_session,
-    start_user_session,
-)
 from meetcore.usecases.members.sign_up import enter_or_open
 from meetcore.usecases.runtime import Runtime, ignore
 
@@ -73,13 +59,15 @@ class SignInWithIdentity:
         provider = self._provider()
         await self._count(client_address)
         try:
-            return await provider.authorization_url(flow_secrets(token), self.redirect_uri, asks_again)
+            return await provider.authorization_url(
+                identities.flow_secrets(token), self.redirect_uri, asks_again
+            )
         except IdentityUnavailable as error:
             raise self._refused(str(error)) from None
 
     async def enter(
-        self, token: str | None, state: str, answer: ProviderAnswer, browser: Browser
-    ) -> NewSession | NewOperatorSession:
+        self, token: str | None, state: str, answer: ProviderAnswer, browser: sign_in_links.Browser
+    ) -> sign_in_links.NewSession | sign_in_links.NewOperatorSession:
         """Begin a session by the answer that the browser with this token brings back.
 
         Raises `Unprocessable`: the answer is another browser's or not valid, or the address is unknown;
@@ -87,7 +75,11 @@ class SignInWithIdentity:
         """
         provider = self._provider()
         await self._count(browser.client_address)
-        if token is None or not is_token(token) or not is_state(state, flow := flow_secrets(token)):
+        if (
+            token is None
+            or not is_token(token)
+            or not identities.is_state(state, flow := identities.flow_secrets(token))
+        ):
             raise self._refused("state")
         try:
             identity = await provider.identify(answer, flow, self.redirect_uri)
@@ -96,37 +88,41 @@ class SignInWithIdentity:
             raise self._refused(str(error)) from None
         except Gone:
             raise self._refused("no access") from None
-        except OtherSubject as other:
+        except identities.OtherSubject as other:
             self.report("another subject", self.is_operators)
             how = SignInMethod.SINGLE_SIGN_ON
             await self.refused.of_owner(other.owner, how, browser.client_address)
             raise
 
-    async def _begin(self, identity: Identity, browser: Browser) -> NewSession | NewOperatorSession:
+    async def _begin(
+        self, identity: identities.Identity, browser: sign_in_links.Browser
+    ) -> sign_in_links.NewSession | sign_in_links.NewOperatorSession:
         now = self.runtime.now()
         async with self.store.begin() as tx:
             begun = await self._start(tx, identity, browser, now)
             owner = (
                 PasskeyOwner(begun.session.user_id)
-                if isinstance(begun, NewSession)
+                if isinstance(begun, sign_in_links.NewSession)
                 else PasskeyOwner(operator_id=begun.session.operator_id)
             )
             if not await tx.sign_in.bind_identity(owner, identity.issuer, identity.subject, now):
-                raise OtherSubject(owner)
+                raise identities.OtherSubject(owner)
         return begun
 
     async def _start(
-        self, tx: Transaction, identity: Identity, browser: Browser, now: datetime
-    ) -> NewSession | NewOperatorSession:
-        since, how = proved_at(identity, now), SignInMethod.SINGLE_SIGN_ON
+        self, tx: Transaction, identity: identities.Identity, browser: sign_in_links.Browser, now: datetime
+    ) -> sign_in_links.NewSession | sign_in_links.NewOperatorSession:
+        since, how = identities.proved_at(identity, now), SignInMethod.SINGLE_SIGN_ON
         if self.is_operators:
             operator = await tx.sign_in.find_operator(identity.email)
             if operator is None:
                 raise self._refused("no access")
-            return await start_operator_session(tx, self.runtime, now, operator.id, browser, how, since)
+            return await sign_in_links.start_operator_session(
+                tx, self.runtime, now, operator.id, browser, how, since
+            )
         user = await tx.sign_in.find_member(identity.email)
         if user is not None:
-            return await start_user_session(
+            return await sign_in_links.start_user_session(
                 tx, self.runtime, now, user.id, browser, how, authenticated_at=since
             )
         if self.sign_up is not SignUpMode.OPEN:
@@ -136,7 +132,7 @@ class SignInWithIdentity:
 
     def _refused(self, reason: str) -> Unprocessable:
         self.report(reason, self.is_operators)
-        return identity_refused()
+        return identities.identity_refused()
 
     def _provider(self) -> IdentityProvider:
         if self.provider is None:

@@ -54,20 +54,87 @@ async def _load(tx: Transaction, caller: Caller, endpoint_id: UUID) -> endpoints
 
 
 @frozen
-class RegisterWebhook:
-    """Registers a URL, once for each account, after looking at where it points.
+class WebhookAdministration:
+    """Changes of endpoints of any account, as `origin` asks for them."""
 
-    `most` is how many endpoints an account may have.
+    store: Store
+    notifier: WorkerNotifier = field(repr=False)
+    runtime: Runtime
+    origin: ActionOrigin
+
+    async def list_disabled(self, since: datetime) -> Sequence[endpoints.Endpoint]:
+        """List the endpoints that failures disabled at an instant or later, the first disabled first."""
+        async with self.store.begin() as tx:
+            return await tx.endpoints.list_disabled(since)
+
+    async def enable(self, since: datetime) -> Sequence[endpoints.Endpoint]:
+        """Make them active again, each in a transaction, and release what is held; return them."""
+        enabled = [await self._enable(one, since) for one in await self.list_disabled(since)]
+        return [one for one in enabled if one is not None]
+
+    async def _enable(self, found: endpoints.Endpoint, since: datetime) -> endpoints.Endpoint | None:
+        """Enable one; `None` where it is not disabled any more."""
+        account_id, now = found.account_id, self.runtime.now()
+        async with self.store.begin() as tx:
+            await tx.lock_account(account_id)
+            endpoint = await tx.endpoints.load_locked(account_id, found.id)
+            if endpoint is None or endpoint.disabled_at is None or endpoint.disabled_at < since:
+                return None
+            changed = endpoints.resume(endpoint)
+            await tx.endpoints.save(changed)
+            await record_action(
+                tx, self.runtime, now, self.origin, "webhook.changed", account_id, changed.id,
+                state=changed.state.value,
+            )  # fmt: skip
+            due = await tx.deliveries.release_held(account_id, changed.id, deliveries.RELEASE_PACE)
+        if due:
+            self.notifier.notify()
+        return changed
+
+
+async def add_event_for_endpoint(
+    tx: Transaction, runtime: Runtime, view: NewDeliveryView, event: Event, now: datetime
+) -> deliveries.Delivery:
+    """Write an event and its delivery to the endpoint, held where that is inactive."""
+    delivery = _opened(runtime, view, event.id, event.kind, now)
+    await tx.endpoints.add_event_for_endpoint(event, delivery)
+    return delivery
+
+
+async def redeliver(
+    tx: Transaction, runtime: Runtime, view: NewDeliveryView, earlier: deliveries.Delivery, now: datetime
+) -> deliveries.Delivery | None:
+    """Write another delivery of an event; `None` when the event is past its retention."""
+    delivery = _opened(runtime, view, earlier.event_id, earlier.event_kind, now)
+    return delivery if await tx.endpoints.redeliver(delivery) else None
+
+
+def _opened(
+    runtime: Runtime, view: NewDeliveryView, event_id: UUID, kind: StrEnum, now: datetime
+) -> deliveries.Delivery:
+    return deliveries.open_delivery(
+        id=runtime.new_id(now), endpoint=view.endpoint, event_id=event_id, event_kind=kind,
+        created_at=now, now=view.now,
+    )  # fmt: skip
+
+
+@frozen
+class Webhooks:
+    """The use cases of an account's endpoints. A URL is registered after looking at where it points.
+
+    `most` is how many endpoints an account may have, `kept` how long events are kept.
     """
 
     store: Store
     resolver: Resolver
-    allowed_networks: tuple[addresses.Network, ...]
+    notifier: WorkerNotifier = field(repr=False)
     runtime: Runtime
+    allowed_networks: tuple[addresses.Network, ...] = ()
     denied_networks: tuple[addresses.Network, ...] = ()
     most: int = endpoints.ENDPOINTS_PER_ACCOUNT
+    kept: timedelta = EVENTS_KEPT
 
-    async def __call__(
+    async def register(
         self, caller: Caller, wanted: Registration, request: IdempotentRequest, now: datetime
     ) -> Outcome:
         """Register an endpoint with a new secret.
@@ -107,24 +174,14 @@ class RegisterWebhook:
             secret=new_secret(self.runtime.entropy.token_bytes(SECRET_BYTES)),
         )
 
-
-@frozen
-class UpdateWebhook:
-    """Changes an endpoint; one that becomes active gets its held deliveries."""
-
-    store: Store
-    notifier: WorkerNotifier = field(repr=False)
-    runtime: Runtime
-    pace: deliveries.ReleasePace = deliveries.RELEASE_PACE
-
-    async def __call__(
+    async def update(
         self,
         caller: Caller,
         endpoint_id: UUID,
         changes: endpoints.EndpointChanges,
         request: IdempotentRequest,
     ) -> Outcome:
-        """Carry out a change; return the endpoint."""
+        """Change an endpoint, and return it; one that becomes active gets its held deliveries."""
 
         async def work(tx: Transaction) -> Outcome:
             endpoint = await _load(tx, caller, endpoint_id)
@@ -135,60 +192,12 @@ class UpdateWebhook:
                     tx, self.runtime, self.runtime.now(), caller, "webhook.changed", endpoint_id,
                     state=changed.state.value,
                 )  # fmt: skip
-            due = await tx.deliveries.release_held(changed.account_id, changed.id, self.pace)
+            due = await tx.deliveries.release_held(changed.account_id, changed.id, deliveries.RELEASE_PACE)
             return Outcome(endpoint_record(changed, with_secret=False), due=due)
 
         return await run_once(self.store, caller.account.id, request, work, notifier=self.notifier)
 
-
-@frozen
-class WebhookAdministration:
-    """Changes of endpoints of any account, as `origin` asks for them."""
-
-    store: Store
-    notifier: WorkerNotifier = field(repr=False)
-    runtime: Runtime
-    origin: ActionOrigin
-    pace: deliveries.ReleasePace = deliveries.RELEASE_PACE
-
-    async def list_disabled(self, since: datetime) -> Sequence[endpoints.Endpoint]:
-        """List the endpoints that failures disabled at an instant or later, the first disabled first."""
-        async with self.store.begin() as tx:
-            return await tx.endpoints.list_disabled(since)
-
-    async def enable(self, since: datetime) -> Sequence[endpoints.Endpoint]:
-        """Make them active again, each in a transaction, and release what is held; return them."""
-        enabled = [await self._enable(one, since) for one in await self.list_disabled(since)]
-        return [one for one in enabled if one is not None]
-
-    async def _enable(self, found: endpoints.Endpoint, since: datetime) -> endpoints.Endpoint | None:
-        """Enable one; `None` where it is not disabled any more."""
-        account_id, now = found.account_id, self.runtime.now()
-        async with self.store.begin() as tx:
-            await tx.lock_account(account_id)
-            endpoint = await tx.endpoints.load_locked(account_id, found.id)
-            if endpoint is None or endpoint.disabled_at is None or endpoint.disabled_at < since:
-                return None
-            changed = endpoints.resume(endpoint)
-            await tx.endpoints.save(changed)
-            await record_action(
-                tx, self.runtime, now, self.origin, "webhook.changed", account_id, changed.id,
-                state=changed.state.value,
-            )  # fmt: skip
-            due = await tx.deliveries.release_held(account_id, changed.id, self.pace)
-        if due:
-            self.notifier.notify()
-        return changed
-
-
-@frozen
-class RotateSecret:
-    """Gives an endpoint another secret, which also signs pending deliveries (rule 4.3/3)."""
-
-    store: Store
-    runtime: Runtime
-
-    async def __call__(
+    async def rotate_secret(
         self,
         caller: Caller,
         endpoint_id: UUID,
@@ -196,7 +205,10 @@ class RotateSecret:
         now: datetime,
         overlap: timedelta = endpoints.SECRET_OVERLAP,
     ) -> Outcome:
-        """Replace the secret; for the overlap the old one signs beside it, where a header holds several."""
+        """Give an endpoint another secret, which also signs pending deliveries (rule 4.3/3).
+
+        For the overlap the old one signs beside it, where a header holds several.
+        """
         secret = new_secret(self.runtime.entropy.token_bytes(SECRET_BYTES))
 
         async def work(tx: Transaction) -> Outcome:
@@ -208,16 +220,11 @@ class RotateSecret:
 
         return await run_once(self.store, caller.account.id, request, work)
 
+    async def remove(self, caller: Caller, endpoint_id: UUID, request: IdempotentRequest) -> Outcome:
+        """Remove an endpoint with its pending deliveries; a post in flight is its last.
 
-@frozen
-class RemoveWebhook:
-    """Removes an endpoint with its pending deliveries; a post in flight is its last."""
-
-    store: Store
-    runtime: Runtime
-
-    async def __call__(self, caller: Caller, endpoint_id: UUID, request: IdempotentRequest) -> Outcome:
-        """Carry out a removal. The URL can be registered again at once."""
+        The URL can be registered again at once.
+        """
 
         async def work(tx: Transaction) -> Outcome:
             await tx.lock_account(caller.account.id)
@@ -228,45 +235,10 @@ class RemoveWebhook:
 
         return await run_once(self.store, caller.account.id, request, work)
 
-
-async def add_event_for_endpoint(
-    tx: Transaction, runtime: Runtime, view: NewDeliveryView, event: Event, now: datetime
-) -> deliveries.Delivery:
-    """Write an event and its delivery to the endpoint, held where that is inactive."""
-    delivery = _opened(runtime, view, event.id, event.kind, now)
-    await tx.endpoints.add_event_for_endpoint(event, delivery)
-    return delivery
-
-
-async def redeliver(
-    tx: Transaction, runtime: Runtime, view: NewDeliveryView, earlier: deliveries.Delivery, now: datetime
-) -> deliveries.Delivery | None:
-    """Write another delivery of an event; `None` when the event is past its retention."""
-    delivery = _opened(runtime, view, earlier.event_id, earlier.event_kind, now)
-    return delivery if await tx.endpoints.redeliver(delivery) else None
-
-
-def _opened(
-    runtime: Runtime, view: NewDeliveryView, event_id: UUID, kind: StrEnum, now: datetime
-) -> deliveries.Delivery:
-    return deliveries.open_delivery(
-        id=runtime.new_id(now), endpoint=view.endpoint, event_id=event_id, event_kind=kind,
-        created_at=now, now=view.now,
-    )  # fmt: skip
-
-
-@frozen
-class SendTestEvent:
-    """Sends `webhook.test` to one endpoint, whether or not it subscribed."""
-
-    store: Store
-    notifier: WorkerNotifier = field(repr=False)
-    runtime: Runtime
-
-    async def __call__(
+    async def send_test(
         self, caller: Caller, endpoint_id: UUID, request: IdempotentRequest, now: datetime
     ) -> Outcome:
-        """Write the event and its delivery; return the delivery."""
+        """Send `webhook.test` to one endpoint, whether or not it subscribed; return the delivery."""
 
         async def work(tx: Transaction) -> Outcome:
             await tx.lock_account(caller.account.id)
@@ -280,20 +252,13 @@ class SendTestEvent:
 
         return await run_once(self.store, caller.account.id, request, work, notifier=self.notifier)
 
-
-@frozen
-class ResendDelivery:
-    """Sends an earlier delivery's event again, if still `kept`: the same bytes under the same event id."""
-
-    store: Store
-    notifier: WorkerNotifier = field(repr=False)
-    runtime: Runtime
-    kept: timedelta = EVENTS_KEPT
-
-    async def __call__(
+    async def resend(
         self, caller: Caller, endpoint_id: UUID, delivery_id: UUID, request: IdempotentRequest, now: datetime
     ) -> Outcome:
-        """Write a new delivery, beside the earlier one; Gone when that or its event is past its retention."""
+        """Send an earlier delivery's event again, if still `kept`: the same bytes under the same event id.
+
+        The delivery is a new one; Gone when the earlier one or its event is past its retention.
+        """
 
         async def work(tx: Transaction) -> Outcome:
             if is_past_retention(delivery_id, now, self.kept, caller.account.id):
@@ -315,25 +280,12 @@ class ResendDelivery:
 
         return await run_once(self.store, caller.account.id, request, work, notifier=self.notifier)
 
-
-@frozen
-class RecoverDeliveries:
-    """Sends failed and expired deliveries of an endpoint again, once its receiver is mended.
-
-    `most` is how many deliveries one request recovers, `kept` how long events are.
-    """
-
-    store: Store
-    notifier: WorkerNotifier = field(repr=False)
-    runtime: Runtime
-    pace: deliveries.ReleasePace = deliveries.RELEASE_PACE
-    most: int = deliveries.RECOVERED_AT_ONCE
-    kept: timedelta = EVENTS_KEPT
-
-    async def __call__(
+    async def recover(
         self, caller: Caller, endpoint_id: UUID, since: datetime, request: IdempotentRequest, now: datetime
     ) -> Outcome:
-        """Hold deliveries that failed or expired since an instant, and release the first portion of them.
+        """Send failed and expired deliveries of an endpoint again, once its receiver is mended.
+
+        Those that failed or expired since an instant are held, and their first portion is released.
 
         The outcome is how many are sent again; it is Unprocessable, too, when the instant is in the future or
         longer ago than events are kept.
@@ -343,8 +295,10 @@ class RecoverDeliveries:
             endpoint = await _load(tx, caller, endpoint_id)
             endpoints.require_active(endpoint)
             start = deliveries.recovery_start(since, now, self.kept)
-            found = await tx.deliveries.recover(caller.account.id, endpoint_id, start, self.most)
-            due = await tx.deliveries.release_held(caller.account.id, endpoint_id, self.pace)
+            found = await tx.deliveries.recover(
+                caller.account.id, endpoint_id, start, deliveries.RECOVERED_AT_ONCE
+            )
+            due = await tx.deliveries.release_held(caller.account.id, endpoint_id, deliveries.RELEASE_PACE)
             await record_by_hand(
                 tx, self.runtime, now, caller, "webhook.deliveries_recovered", endpoint_id,
                 since=in_utc(since).isoformat(), deliveries=found,
@@ -353,7 +307,7 @@ class RecoverDeliveries:
                 webhook_id=str(endpoint_id),
                 since=in_utc(since),
                 deliveries=found,
-                has_more=found == self.most,
+                has_more=found == deliveries.RECOVERED_AT_ONCE,
             )
             return Outcome(recovery, due=due)
 

@@ -70,7 +70,7 @@ async def test_a_removed_members_session_is_over_for_good(rig: PostgresRig) -> N
     assert found.session.ended_at == AT
 
 
-async def test_a_session_is_touched_renewed_and_ended(rig: PostgresRig) -> None:
+async def test_a_session_is_touched_and_ended(rig: PostgresRig) -> None:
     account_id = (await open_account(rig)).account_id
     session = _session(account_id, (await put_member(rig, account_id)).id)
     digest = await _put_session(rig, session)
@@ -79,12 +79,10 @@ async def test_a_session_is_touched_renewed_and_ended(rig: PostgresRig) -> None:
         await tx.sign_in.touch_session(session.id, late)
         for at in (AT, late + MINUTE / 2):
             await tx.sign_in.touch_session(session.id, at)
-        await tx.sign_in.renew_session(session.id, late)
-        ended = evolve(session, last_seen_at=late, authenticated_at=late, ended_at=late)
+        ended = evolve(session, last_seen_at=late, ended_at=late)
         assert await tx.sign_in.end_session(session.id, late) == ended
         assert await tx.sign_in.end_session(session.id, AT) is None
         await tx.sign_in.touch_session(session.id, late + MINUTE)
-        await tx.sign_in.renew_session(session.id, late + MINUTE)
     found = await rig.queries.find_session(digest)
     assert found is not None
     assert found.session == ended

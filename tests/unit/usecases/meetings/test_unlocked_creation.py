@@ -148,7 +148,7 @@ class _Undone(Exception):
 async def register_webhook(harness: ApplicationHarness) -> None:
     """Have something due with each meeting that is made."""
     wanted = Registration(parse_webhook_url("https://93.184.216.34/"), (EventKind.MEETING_CREATED,))
-    register = harness.process().api.register_webhook
+    register = harness.process().api.webhooks.register
     await register(harness.caller, wanted, harness.request_key(None), harness.now())
 
 

@@ -30,7 +30,7 @@ async def application_with_webhook() -> tuple[ApplicationHarness, Endpoint]:
     """A customer with an endpoint for top-ups, at an address that needs no name server."""
     harness = await ApplicationHarness().start()
     wanted = Registration(parse_webhook_url("https://93.184.216.34/"), (EventKind.CREDIT_TOPUP_SUCCEEDED,))
-    register = harness.process().api.register_webhook
+    register = harness.process().api.webhooks.register
     await register(harness.caller, wanted, harness.request_key(None), harness.now())
     return harness, only_endpoint(harness)
 
@@ -54,7 +54,7 @@ def payloads_of_tests(harness: ApplicationHarness) -> list[bytes]:
 async def test_a_test_event_contains_the_endpoint_without_its_secret_and_notifies():
     harness, endpoint = await application_with_webhook()
     notifications = harness.notifier.notifications
-    send = harness.process().api.send_test_event
+    send = harness.process().api.webhooks.send_test
     await send(harness.caller, endpoint.id, harness.request_key(None), harness.now())
     (payload,) = payloads_of_tests(harness)
     assert json.loads(payload)["data"]["id"] == str(endpoint.id)
@@ -68,9 +68,11 @@ async def test_after_a_crash_at_any_point_a_retry_leaves_one_test_event() -> Non
         harness, endpoint = await application_with_webhook()
         key = harness.request_key("k", "test")
         with suppress(SimulatedCrash):
-            await harness.process(point).api.send_test_event(harness.caller, endpoint.id, key, harness.now())
+            await harness.process(point).api.webhooks.send_test(
+                harness.caller, endpoint.id, key, harness.now()
+            )
         for _ in range(2):
-            await harness.process().api.send_test_event(harness.caller, endpoint.id, key, harness.now())
+            await harness.process().api.webhooks.send_test(harness.caller, endpoint.id, key, harness.now())
         assert len(harness.deliveries()) == 1
         assert len(payloads_of_tests(harness)) == 1
 
@@ -78,10 +80,10 @@ async def test_after_a_crash_at_any_point_a_retry_leaves_one_test_event() -> Non
 async def test_a_refusal_is_stored_and_writes_nothing_else():
     harness, endpoint = await application_with_webhook()
     pause = EndpointChanges(is_active=False)
-    update = harness.process().api.update_webhook
+    update = harness.process().api.webhooks.update
     await update(harness.caller, endpoint.id, pause, harness.request_key(None))
     notifications = harness.notifier.notifications
-    send = harness.process().api.send_test_event
+    send = harness.process().api.webhooks.send_test
     for _ in range(2):
         answer = await send(harness.caller, endpoint.id, harness.request_key("k", "test"), harness.now())
         assert code_of(answer) == Conflict.code
@@ -108,11 +110,11 @@ async def test_after_a_crash_at_any_point_a_retry_recovers_once() -> None:
         failed = await failed_delivery(harness, endpoint)
         since, key = harness.now(), harness.request_key("k", "recover")
         with suppress(SimulatedCrash):
-            await harness.process(point).api.recover_deliveries(
+            await harness.process(point).api.webhooks.recover(
                 harness.caller, endpoint.id, since, key, harness.now()
             )
         for _ in range(2):
-            answer = await harness.process().api.recover_deliveries(
+            answer = await harness.process().api.webhooks.recover(
                 harness.caller, endpoint.id, since, key, harness.now()
             )
             assert answer.record == {
@@ -125,7 +127,7 @@ async def test_after_a_crash_at_any_point_a_retry_recovers_once() -> None:
 async def test_a_recovery_of_nothing_wakes_no_worker():
     harness, endpoint = await application_with_webhook()
     notifications = harness.notifier.notifications
-    recover = harness.process().api.recover_deliveries
+    recover = harness.process().api.webhooks.recover
     answer = await recover(
         harness.caller, endpoint.id, harness.now(), harness.request_key(None), harness.now()
     )

@@ -61,7 +61,7 @@ async def register_webhook(use: UseCases, request: OperationRequest) -> Outcome:
     """Rules 4.3/scope and 4.3/4: it is of the class WRITE, which costs no credits."""
     body: bodies.RegisterWebhookBody = request.body
     wanted = Registration(urls.parse_webhook_url(body.url), body.event_types, body.description)
-    return await use.register_webhook(request.caller, wanted, request.required_key, request.now)
+    return await use.webhooks.register(request.caller, wanted, request.required_key, request.now)
 
 
 @Operation(
@@ -126,7 +126,7 @@ async def update_webhook(use: UseCases, request: OperationRequest) -> Outcome:
     """Rules 4.4/scope and 4.4/4."""
     body: bodies.UpdateWebhookBody = request.body
     changes = endpoints.EndpointChanges(body.event_types, body.description, body.is_active)
-    return await use.update_webhook(request.caller, path_id(request), changes, request.required_key)
+    return await use.webhooks.update(request.caller, path_id(request), changes, request.required_key)
 
 
 @Operation(
@@ -140,7 +140,7 @@ async def update_webhook(use: UseCases, request: OperationRequest) -> Outcome:
     "update_webhook with is_active false.",
 )
 async def remove_webhook(use: UseCases, request: OperationRequest) -> Outcome:
-    return await use.remove_webhook(request.caller, path_id(request), request.required_key)
+    return await use.webhooks.remove(request.caller, path_id(request), request.required_key)
 
 
 @Operation(
@@ -165,7 +165,7 @@ async def remove_webhook(use: UseCases, request: OperationRequest) -> Outcome:
 async def rotate_webhook_secret(use: UseCases, request: OperationRequest) -> Outcome:
     """Rule 1/op/rotate-secret."""
     overlap = timedelta(hours=request.options.get("overlap", endpoints.MAX_OVERLAP_HOURS))
-    return await use.rotate_secret(
+    return await use.webhooks.rotate_secret(
         request.caller, path_id(request), request.required_key, request.now, overlap
     )
 
@@ -185,7 +185,7 @@ async def rotate_webhook_secret(use: UseCases, request: OperationRequest) -> Out
     example=examples.PENDING_DELIVERY,
 )
 async def test_webhook(use: UseCases, request: OperationRequest) -> Outcome:
-    return await use.send_test_event(request.caller, path_id(request), request.required_key, request.now)
+    return await use.webhooks.send_test(request.caller, path_id(request), request.required_key, request.now)
 
 
 @Operation(
@@ -261,7 +261,7 @@ async def get_delivery(use: UseCases, request: OperationRequest) -> answers.ApiR
 )
 async def resend_delivery(use: UseCases, request: OperationRequest) -> Outcome:
     endpoint_id, delivery_id = path_id(request), path_id(request, "delivery_id")
-    return await use.resend_delivery(
+    return await use.webhooks.resend(
         request.caller, endpoint_id, delivery_id, request.required_key, request.now
     )
 
@@ -292,7 +292,7 @@ async def resend_delivery(use: UseCases, request: OperationRequest) -> Outcome:
 async def recover_deliveries(use: UseCases, request: OperationRequest) -> Outcome:
     body: bodies.RecoverBody = request.body
     since = read_instant(body.since)
-    return await use.recover_deliveries(
+    return await use.webhooks.recover(
         request.caller, path_id(request), since, request.required_key, request.now
     )
 

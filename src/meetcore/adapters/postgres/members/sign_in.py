@@ -105,9 +105,6 @@ class PostgresSignInRepository(Repository):
         parameters = {"id": session_id, "at": at, "seen_before": at - SEEN_EVERY}
         await self._run(SQL["touch_operator_session"], parameters)
 
-    async def renew_session(self, session_id: UUID, at: datetime) -> None:
-        await self._run(SQL["renew_session"], id=session_id, at=at)
-
     async def end_session(self, session_id: UUID, at: datetime) -> Session | None:
         return await self._find(SESSION, SQL["end_session"], {"id": session_id, "at": at})
 

@@ -84,9 +84,6 @@ UPDATE sessions SET last_seen_at = %(at)s WHERE id = %(id)s AND ended_at IS NULL
 UPDATE operator_sessions SET last_seen_at = %(at)s
 WHERE id = %(id)s AND ended_at IS NULL AND last_seen_at <= %(seen_before)s
 
--- renew_session: Write that who uses a session has signed in again.
-UPDATE sessions SET authenticated_at = %(at)s WHERE id = %(id)s AND ended_at IS NULL
-
 -- end_session: End a session.
 UPDATE sessions s SET ended_at = %(at)s WHERE s.id = %(id)s AND s.ended_at IS NULL RETURNING {SESSION.select}
 

@@ -14,7 +14,7 @@ from meetcore.adapters.postgres.money.rows import ENTRY, TRANSFER, entry
 from meetcore.adapters.postgres.repository import Reads, load_statements
 from meetcore.domain.money.ledger import Entry, TransferKind, system_book
 from meetcore.domain.money.statements import DayTotal, EntryRange
-from meetcore.domain.money.views import MAX_ENTRIES_LOOKED_AT, EntriesOfKey, MonthTotal, TransactionFilter
+from meetcore.domain.money.views import MAX_ENTRIES_LOOKED_AT, EntriesOfKey, TransactionFilter
 from meetcore.ports.queries import MAX_PAGE
 
 SQL = load_statements(__file__)
@@ -29,13 +29,6 @@ class TotalReads(Reads):
         )
         return [
             DayTotal(row["day"], TransferKind(row["kind"]), row["credits"], row["entries"]) for row in rows
-        ]
-
-    async def list_month_totals(self, first_day: date, last_day: date) -> Sequence[MonthTotal]:
-        rows = await self._all(SQL["list_months"], first_day=first_day, last_day=last_day)
-        return [
-            MonthTotal(row["month"], TransferKind(row["kind"]), row["credits"], row["entries"])
-            for row in rows
         ]
 
 

@@ -2,10 +2,6 @@
 SELECT day, kind, credits, entries FROM ledger_day_totals
 WHERE account_id = %(account_id)s AND day BETWEEN %(first_day)s AND %(last_day)s ORDER BY day, kind
 
--- list_months: The totals of all accounts in a range of days, by month.
-SELECT date_trunc('month', day)::date AS month, kind, sum(credits)::bigint AS credits, sum(entries)::bigint AS entries
-FROM ledger_day_totals WHERE day BETWEEN %(first_day)s AND %(last_day)s GROUP BY 1, 2 ORDER BY 1, 2
-
 -- find_first_entry: Read when the account's first entry was made.
 SELECT at FROM ledger_entries WHERE account_id = %(account_id)s AND number = 1 AND book = 'customer'
 
