@@ -36,6 +36,7 @@ from meetcore.adapters.webhook_sender import sender as sender_module
 from meetcore.adapters.worker.workers import DeliveryWorker
 from meetcore.composition.application import Part
 from meetcore.composition.infrastructure import Network, open_application
+from meetcore.composition.worker import collect_rarely
 from meetcore.domain.ids import uuid7
 from meetcore.domain.webhooks.deliveries import Attempt
 from meetcore.domain.webhooks.events import EventKind
@@ -144,6 +145,7 @@ async def _worker(where: Place, ca_file: str, port: int) -> AsyncIterator[tuple[
     with patch.object(sender_module, "_HTTPS_PORT", port):
         async with open_application(settings, Network(_Here()), [Part.WEBHOOKS]) as application:
             assert application.deliver is not None
+            collect_rarely()
             timed = Timed(application.deliver.sender)
             deliver = evolve(application.deliver, sender=timed)
             worker = DeliveryWorker(deliver, [PeriodicTask("sweep", deliver.sweep, SWEEP_EVERY_S)])

@@ -5,7 +5,6 @@ connects.
 """
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.util import find_spec
@@ -40,7 +39,7 @@ from meetcore.composition.gateways import gateway_pages, notification_parsers
 from meetcore.composition.infrastructure import Network, open_application, served_parts
 from meetcore.composition.plugins import OwnPorts
 from meetcore.composition.providers import has_dashboard, provider_pages, warn_of_notes, webhook_parsers
-from meetcore.composition.worker import api_tasks, working
+from meetcore.composition.worker import api_tasks, collect_rarely, working
 from meetcore.domain.errors import InvalidApiKey
 from meetcore.domain.meetings.hosts import tiers_without_host
 from meetcore.domain.requests.keys import read_bearer
@@ -188,7 +187,7 @@ class Service:
             if not str(settings.broker_url):
                 await stack.enter_async_context(working(application))
             if self._settings is None:  # the process is this service's alone
-                _freeze_start()
+                collect_rarely()
             yield {protocol.FRONT: _front(settings, self._api_app, drain)}
             self._api_app = self._mcp_app = None
 
@@ -279,12 +278,6 @@ async def _log_tiers_without_host(application: Application) -> None:
         lacking = tiers_without_host(application.policy.catalogue.on_sale(), hosts)
         if lacking:
             log.warning("tiers that no host can carry", tiers=[tier.id for tier in lacking])
-
-
-def _freeze_start() -> None:
-    """Exempt the objects of the start from garbage collection."""
-    gc.collect()
-    gc.freeze()
 
 
 def _front(settings: Settings, api_app: ApiApp, drain: Drain) -> protocol.Front:

@@ -62,12 +62,14 @@ async def test_what_the_start_of_a_process_made_is_collected_no_more(
     given = {"DATABASE_URL": migrated_url, "SECRETS_KEY": SECRETS_KEY, "BASE_URL": BASE_URL}
     for name, value in given.items():
         monkeypatch.setenv(f"MEETCORE_{name}", value)
-    before = gc.get_freeze_count()
+    before, threshold = gc.get_freeze_count(), gc.get_threshold()
     try:
         async with started(Service() if is_own_process else Service(settings_for(migrated_url))):
             assert (gc.get_freeze_count() > before) == is_own_process
+            assert (gc.get_threshold() != threshold) == is_own_process
     finally:
         gc.unfreeze()
+        gc.set_threshold(*threshold)
 
 
 LINK = re.compile(r'(?:href|src)="([^"]+)"')

@@ -30,7 +30,7 @@ from meetcore.composition.configuration import warn_of_role, warn_of_settings
 from meetcore.composition.infrastructure import open_application, served_parts
 from meetcore.composition.observability import check_metrics, check_traces, metrics_shown
 from meetcore.composition.providers import require_notes, warn_of_notes
-from meetcore.composition.worker import working
+from meetcore.composition.worker import collect_rarely, working
 from meetcore.ports.store import StoreUnavailable
 
 MAX_PORT = 65_535
@@ -198,6 +198,7 @@ async def _work(settings: Settings, threads: int, parts: tuple[Part, ...]) -> No
         loop.add_signal_handler(number, stop.set)
     stop_with_parent()
     async with open_application(settings, parts=parts) as application, working(application, threads):
+        collect_rarely()
         notify_ready()
         output.log_or_print(f"meetcore works on {' and '.join(parts)}")
         await stop.wait()
