@@ -9,7 +9,9 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import cache
 from html import escape
+from importlib import resources
 from typing import Any, Final
 
 from attrs import asdict, field, frozen
@@ -19,7 +21,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from meetcore.adapters.dev_inbox.certificates import INBOX_HOST
 from meetcore.adapters.dev_inbox.receiver import KEPT, MAILS_KEPT, Delivery, InboxApp, MailInbox
 from meetcore.domain.mails.views import OutgoingMail
 from meetcore.domain.meetings.schedule import WIB
@@ -42,91 +43,17 @@ _NAMES: Final = {INBOX_PATH: "Webhooks", MAIL_PATH: "Mails"}
 _MAX_DEPTH: Final = 64
 _SCALARS: Final = (str, int, float, bool, type(None))
 
-_STYLE: Final = """
-:root { color-scheme: light dark; --ink: #17212b; --soft: #566573; --line: #dfe5ea; --card: #fff;
-  --ground: #f2f5f7; --good: #0b6e5f; --on-good: #fff; --bad: #b3261e; --on-bad: #fff; --code: #f6f8f9; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8edf1; --soft: #9fb0be; --line: #2c3843;
-  --card: #18212a; --ground: #0f161d; --good: #4fd1b8; --on-good: #06231e; --bad: #ffb4ab;
-  --on-bad: #4a0f0b; --code: #111a22; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--ground); color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; }
-main { max-width: 56rem; margin: 0 auto; padding: clamp(1rem, 4vw, 2.5rem); }
-header { display: flex; flex-wrap: wrap; align-items: baseline; gap: .25rem 1rem; margin-bottom: 1.5rem; }
-h1 { margin: 0; font-size: 1.6rem; } header p { margin: 0; color: var(--soft); flex: 1; min-width: 12rem; }
-a { color: var(--good); }
-a:focus-visible, summary:focus-visible, pre:focus-visible { outline: 3px solid var(--good);
-  outline-offset: 3px; }
-article { background: var(--card); border: 1px solid var(--line); border-left: 4px solid var(--good);
-  border-radius: .75rem; padding: 1rem 1.25rem; margin-bottom: 1rem; }
-article.bad { border-left-color: var(--bad); }
-.top { display: flex; flex-wrap: wrap; align-items: center; gap: .25rem .75rem; }
-h2 { margin: 0; font-size: 1.1rem; overflow-wrap: anywhere; } time { color: var(--soft); margin-left: auto; }
-.mark { padding: .1rem .65rem; border-radius: 1rem; font-size: .8125rem; font-weight: 600;
-  background: var(--good); color: var(--on-good); }
-.bad .mark { background: var(--bad); color: var(--on-bad); }
-.where { margin: .15rem 0 0; color: var(--soft); font-size: .875rem; overflow-wrap: anywhere; }
-.problem { margin: .5rem 0 0; color: var(--bad); font-weight: 600; }
-pre { margin: .75rem 0; padding: .85rem 1rem; background: var(--code); border-radius: .5rem; overflow: auto;
-  max-height: 26rem; white-space: pre-wrap; overflow-wrap: anywhere;
-  font: .8125rem/1.5 ui-monospace, monospace; }
-summary { cursor: pointer; color: var(--soft); font-size: .875rem; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; margin: .5rem 0 0;
-  font: .8125rem/1.5 ui-monospace, monospace; } dt { color: var(--soft); }
-dd { margin: 0; overflow-wrap: anywhere; }
-.empty { text-align: center; padding: 3rem 1.25rem; border: 1px dashed var(--line); border-radius: .75rem; }
-.empty code { overflow-wrap: anywhere; }
-@media (max-width: 32rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .4rem; }
-  time { margin-left: 0; width: 100%; } }
-"""
 
-_PAGE: Final = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title} ({count})</title>
-<style>{style}</style>
-</head>
-<body><main>
-<header><h1>{title}</h1><p>{summary}</p>{other}{switch}</header>
-{content}
-</main></body>
-</html>
-"""
+@cache
+def _template(name: str) -> str:
+    return resources.files(__package__).joinpath("html", name).read_text("utf-8")
 
-_EMPTY: Final = f"""
-<div class="empty"><h2>Nothing has arrived yet</h2>
-<p>Register <code>https://{INBOX_HOST}/any-path</code> as a webhook, then make a meeting or send a test.</p>
-</div>
-"""
 
-_DELIVERY: Final = """
-<article class="{kind}">
-<div class="top"><h2>{event}</h2><span class="mark">{mark}</span><time datetime="{iso}">{at}</time></div>
-<p class="where">POST {path}</p>{problem}
-<pre tabindex="0" aria-label="Body of {event}">{body}</pre>
-<details><summary>Headers</summary><dl>{headers}</dl></details>
-</article>
-"""
 _LINK: Final = re.compile(r"https?://[^\s<>\"']+")
 
 _Page = Callable[[Request], Awaitable[Response]]
 _COOKIE: Final = "meetcore-mail-inbox"
 _NO_TOKEN: Final = "Open the address of the mail inbox that `meetcore dev` printed: it has a token.\n"  # noqa: S105
-
-_NO_MAIL: Final = """
-<div class="empty"><h2>No mail yet</h2>
-<p>Ask for a link to sign in, or let a webhook fail until it is disabled.</p>
-</div>
-"""
-
-_MAIL: Final = """
-<article>
-<div class="top"><h2>{subject}</h2><time datetime="{iso}">{at}</time></div>
-<p class="where">To {recipient} · <a href="{path}">as HTML</a></p>
-<pre tabindex="0" aria-label="Text of {subject}">{text}</pre>
-</article>
-"""
 
 
 def inbox_routes(
@@ -189,7 +116,7 @@ class _Pages:
 
     async def page(self, request: Request) -> Response:
         found = self.inbox.deliveries
-        content = "".join(map(_delivery, found)) or _EMPTY
+        content = "".join(map(_delivery, found)) or _template("no_delivery.html")
         return _page(request, "Webhook inbox", len(found), _summary(found), content, MAIL_PATH)
 
     async def json(self, request: Request) -> Response:
@@ -199,7 +126,7 @@ class _Pages:
         found = self.mails.mails
         kept = f"the last {MAILS_KEPT}" if len(found) == MAILS_KEPT else f"{len(found)} sent"
         summary = f"{kept}, newest first." if found else "What members would get by e-mail."
-        content = "".join(map(_mail, found)) or _NO_MAIL
+        content = "".join(map(_mail, found)) or _template("no_mail.html")
         return _page(request, "Mail inbox", len(found), summary, content, INBOX_PATH)
 
     async def mails_json(self, request: Request) -> Response:
@@ -218,8 +145,8 @@ class _Pages:
 def _page(request: Request, title: str, count: int, summary: str, content: str, other: str) -> Response:
     """Render an inbox page with a link to the other one. Only `content` is HTML."""
     is_live = "live" in request.query_params
-    page = _PAGE.format(
-        style=_STYLE,
+    page = _template("page.html").format(
+        style=_template("style.css"),
         title=title,
         count=count,
         summary=summary,
@@ -287,7 +214,7 @@ def _delivery(delivery: Delivery) -> str:
     headers = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in delivery.headers.items()
     )
-    return _DELIVERY.format(
+    return _template("delivery.html").format(
         kind="good" if delivery.is_verified else "bad",
         event=escape(delivery.headers.get("X-Service-Event", "no event named")),
         mark="✓ verified" if delivery.is_verified else "✗ not verified",
@@ -309,7 +236,7 @@ def _pretty(body: bytes) -> str:
 
 def _mail(mail: OutgoingMail) -> str:
     at = mail.created_at.astimezone(WIB)
-    return _MAIL.format(
+    return _template("mail.html").format(
         subject=escape(mail.subject),
         iso=at.isoformat(timespec="seconds"),
         at=f"{at:%H:%M:%S} WIB",

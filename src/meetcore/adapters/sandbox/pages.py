@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from meetcore.adapters.sandbox.page_shell import HEADERS, render_page
+from meetcore.adapters.sandbox.page_shell import HEADERS, render_page, template
 from meetcore.adapters.sandbox.provider import SandboxProvider, meeting_uuid, provider_meeting_id
 from meetcore.adapters.sandbox.state import MAX_SESSIONS, SandboxMeetingState
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingStatus, shown_status
@@ -128,38 +128,6 @@ def _unknown() -> Response:
     return HTMLResponse(unknown_page(), status_code=404, headers=HEADERS)
 
 
-_MEETING: Final = """
-<p class="kind">Sandbox meeting</p>
-<h1>{title}</h1>
-<span class="chip {status}">{word}</span>
-{description}
-<dl>
-<dt>When</dt><dd>{when}</dd>
-<dt>Password</dt><dd>{password}</dd>
-<dt>Seats</dt><dd>{seats}</dd>
-<dt>Recording</dt><dd>{recording}</dd>
-</dl>
-<div class="buttons">
-<form method="post" action="{id}/start?t={token}"><button{start}>Start meeting</button></form>
-<form method="post" action="{id}/leave?t={token}"><button{leave}>Leave</button></form>
-<form method="post" action="{id}/end?t={token}"><button{end}>End meeting</button></form>
-</div>
-<p class="note">{note}</p>
-{dashboard}
-"""
-
-_DASHBOARD: Final = """
-<p class="note"><a href="../../dashboard/meetings/{id}">This meeting in the dashboard</a>, for members of its
-account.</p>
-"""
-
-_UNKNOWN: Final = """
-<p class="kind">Sandbox meeting</p>
-<h1>This link opens no meeting</h1>
-<p>It may be cut short or belong to another installation. Use the whole join link, with everything after
-the question mark.</p>
-"""
-
 _STATUS_TEXT: Final = {
     MeetingStatus.SCHEDULED: "Scheduled",
     MeetingStatus.STARTED: "In progress, room in use",
@@ -192,7 +160,7 @@ def join_page(
     is_empty = status is MeetingStatus.STARTED and not is_entered
     word = _EMPTY if is_empty else _STATUS_TEXT[status]
     description = f'<p class="about">{escape(meeting.description)}</p>' if meeting.description else ""
-    content = _MEETING.format(
+    content = template("meeting.html").format(
         id=meeting.id,
         token=escape(token),
         title=escape(meeting.title),
@@ -207,14 +175,14 @@ def join_page(
         leave=_button(is_entered, is_next=False),
         end=_button(status is MeetingStatus.STARTED, is_next=is_entered),
         note=_NOTES[status].format(empty_for=_length(empty_for)),
-        dashboard=_DASHBOARD.format(id=meeting.id) if has_dashboard else "",
+        dashboard=template("dashboard_link.html").format(id=meeting.id) if has_dashboard else "",
     )
     return render_page(f"{escape(meeting.title)} · {word}", content)
 
 
 def unknown_page() -> str:
     """Render the page for an invalid link."""
-    return render_page("No such meeting", _UNKNOWN)
+    return render_page("No such meeting", template("unknown_meeting.html"))
 
 
 def _button(is_enabled: bool, *, is_next: bool) -> str:

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from meetcore.adapters.catalogues import choose_language, format_money
 from meetcore.adapters.sandbox.gateway import SandboxGateway, SandboxPayment
-from meetcore.adapters.sandbox.page_shell import HEADERS, render_page
+from meetcore.adapters.sandbox.page_shell import HEADERS, render_page, template
 from meetcore.domain.ids import is_id
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.notes.notes import Language
@@ -129,37 +129,9 @@ def _headers(payment: SandboxPayment) -> dict[str, str]:
 def _unknown(request: Request) -> Response:
     language = _language(request)
     title, text = _TEXTS[language]["unknown"], _TEXTS[language]["use_whole_link"]
-    content = _UNKNOWN.format(kind=_TEXTS[language]["kind"], title=title, text=text)
+    content = template("unknown_payment.html").format(kind=_TEXTS[language]["kind"], title=title, text=text)
     return HTMLResponse(render_page(title, content, language.value), status_code=404, headers=HEADERS)
 
-
-_PAYMENT: Final = """
-<p class="kind">{kind}</p>
-<h1>{description}</h1>
-<span class="chip {style}">{word}</span>
-<dl>
-<dt>{amount_label}</dt><dd>{amount}</dd>
-<dt>{until_label}</dt><dd>{until}</dd>
-</dl>
-<div class="buttons">
-<form method="post" action="{id}/pay?t={token}"><button{pay_class}>{pay}</button></form>
-<form method="post" action="{id}/fail?t={token}"><button{disabled}>{fail}</button></form>
-<form method="post" action="{id}/expire?t={token}"><button{disabled}>{expire}</button></form>
-</div>
-<p class="note">{note} <a href="{back}">{back_text}</a></p>
-<details class="note"><summary>{wrong}</summary>
-<div class="buttons">
-<form method="post" action="{id}/pay?t={token}&amp;notify=0"><button>{never}</button></form>
-<form method="post" action="{id}/pay?t={token}&amp;notify=2"><button>{twice}</button></form>
-<form method="post" action="{id}/pay?t={token}&amp;amount=1"><button>{least}</button></form>
-</div></details>
-"""
-
-_UNKNOWN: Final = """
-<p class="kind">{kind}</p>
-<h1>{title}</h1>
-<p>{text}</p>
-"""
 
 _TEXTS: Final[Mapping[Language, Mapping[str, str]]] = {
     Language.ENGLISH: {
@@ -200,7 +172,7 @@ def payment_page(
     is_open, texts = status is GatewayStatus.PENDING, _TEXTS[language]
     word = texts[status.value]
     least = texts["least"].format(amount=_money(1, payment.currency, language))
-    content = _PAYMENT.format_map(
+    content = template("payment.html").format_map(
         {
             **texts,
             "id": payment.payment_id,
