@@ -1,10 +1,12 @@
 """The suites of the payment gateways on every adapter."""
 
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import pytest
 from attrs import frozen
 
+from meetcore.adapters.midtrans import midtrans_notifications
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.sandbox.gateway import (
@@ -15,16 +17,22 @@ from meetcore.adapters.sandbox.gateway import (
     sign,
 )
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxPayments
+from meetcore.adapters.stripe import stripe_notifications
+from meetcore.adapters.xendit import xendit_notifications
 from meetcore.domain.payments.payments import GatewayStatus
+from meetcore.ports.payments import GatewayRefused, GatewayUnknown
 from meetcore.testing.contracts.payments import (
     NOW,
     GatewayFaultsContract,
     GatewayRig,
     PaymentGatewayContract,
     SignedNotice,
+    order_for,
+    paid_payment,
+    refund_of,
 )
-from meetcore.testing.gateway_stand_in import Notice
-from tests.support.gateways import midtrans_at_hand, stripe_at_hand, xendit_at_hand
+from meetcore.testing.gateway_stand_in import Fault, Notice
+from tests.support.gateways import Midtrans, Stripe, Xendit, midtrans_at_hand, stripe_at_hand, xendit_at_hand
 
 SHORT_S = 0.4
 """The time limit of calls that get no answer."""
@@ -140,3 +148,45 @@ class TestSandbox(PaymentGatewayContract):
             )
         finally:
             await pool.close()
+
+
+AT_HAND = {"midtrans": midtrans_at_hand, "stripe": stripe_at_hand, "xendit": xendit_at_hand}
+
+
+@pytest.fixture(params=list(AT_HAND.values()), ids=list(AT_HAND))
+async def at_hand(request: pytest.FixtureRequest):
+    """A gateway on its stand-in."""
+    async with request.param() as found:
+        yield found
+
+
+async def test_a_repeated_refund_is_recognised_without_its_key(at_hand: Midtrans | Stripe | Xendit):
+    payment = await paid_payment(at_hand.rig)
+    for _ in range(3):
+        await at_hand.gateway.refund(payment, refund_of(payment, 5_000))
+        at_hand.stand_in.forget_keys()
+    assert at_hand.stand_in.sent_back(payment.id) == 5_000
+
+
+@pytest.mark.parametrize("call", ["open", "find", "refund"])
+async def test_a_page_of_a_proxy_is_a_refusal_but_knows_no_payments(
+    at_hand: Midtrans | Stripe | Xendit, call: str
+):
+    payment, order = await paid_payment(at_hand.rig), order_for(at_hand.rig)
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "open": lambda: at_hand.gateway.open_checkout(order),
+        "find": lambda: at_hand.gateway.find(payment),
+        "refund": lambda: at_hand.gateway.refund(payment, refund_of(payment, 1)),
+    }
+    at_hand.stand_in.faults.plan(Fault("403", call, body="<html>Forbidden"))
+    with pytest.raises(GatewayRefused, match="403"):
+        await calls[call]()
+    at_hand.stand_in.faults.plan(Fault("404", call, body="<html>Not found"))
+    with pytest.raises((GatewayUnknown, GatewayRefused)):
+        await calls[call]()
+
+
+@pytest.mark.parametrize("parser", [midtrans_notifications, stripe_notifications, xendit_notifications])
+def test_without_a_key_nothing_is_verified(parser: Callable[[str], object]):
+    with pytest.raises(ValueError, match="empty"):
+        parser("")

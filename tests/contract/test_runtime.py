@@ -1,6 +1,5 @@
 """The clocks and the sources of random bytes, of production and of tests."""
 
-import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -66,17 +65,6 @@ async def test_no_two_draws_are_alike_and_nothing_repeats_inside_one(entropy: En
     assert len({entropy.token_bytes(16) for _ in range(2000)}) == 2000
     drawn = entropy.token_bytes(16 * 2000)
     assert len({drawn[at : at + 16] for at in range(0, len(drawn), 16)}) == 2000
-
-
-async def test_every_byte_occurs_at_every_place_of_a_key(entropy: Entropy) -> None:
-    # A value that is missing by chance: once in e**58 runs, for all 32 places of all 256 values together.
-    keys = [entropy.token_bytes(32) for _ in range(17_000)]
-    assert all(len({key[place] for key in keys}) == 256 for place in range(32))
-
-
-async def test_two_system_sources_have_nothing_in_common() -> None:
-    drawn = {SystemEntropy().token_bytes(32), SystemEntropy().token_bytes(32), os.urandom(32)}
-    assert len(drawn) == 3
 
 
 async def test_a_seeded_source_repeats_with_its_seed_and_not_with_another() -> None:

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -78,57 +77,6 @@ def test_a_new_meeting_is_delivered_signed_and_at_once(site: Site, receiver: Rec
         assert len(receiver.posts) == 1
 
 
-def test_a_failed_delivery_is_posted_again_on_the_schedule(site: Site, receiver: Receiver) -> None:
-    receiver.status = 500
-    with set_up(site, receiver, webhook_retry_schedule="1,1,1") as setup:
-        endpoint = setup.customer.hook(receiver.url("retried"))
-        setup.customer.create_meeting()
-        until(lambda: delivery_of(site, endpoint.id)[0] == "failed", "the schedule has run out", 8)
-        posts = receiver.at("retried")
-        assert len(posts) == 4
-        assert len({post.event_id for post in posts}) == 1
-        assert len({post.body for post in posts}) == 1
-        gaps = [after.at - before.at for before, after in pairwise(posts)]
-        # Never early; 20 % jitter, a round of the worker, and what a busy machine takes.
-        assert all(0.95 <= gap < 2.7 for gap in gaps), gaps
-        record = setup.customer.api.webhooks.get(endpoint.id)
-        assert record.consecutive_failures == 4
-        assert record.is_active is True
-
-
-@pytest.mark.spec("3/disable-at-20", "6/5", "4.4/2")
-def test_twenty_failures_disable_and_activation_sends_held_deliveries(site: Site, receiver: Receiver) -> None:
-    receiver.status = 500
-    with set_up(site, receiver, webhook_retry_schedule="0") as setup:
-        who = setup.customer
-        endpoint = who.hook(receiver.url("down"))
-        made = [who.create_meeting().id for _ in range(25)]
-        until(lambda: not who.api.webhooks.get(endpoint.id).is_active, "it is disabled")
-        at_rest = """SELECT bool_and(status IN ('held', 'failed') AND lease_token IS NULL) FROM deliveries
-                     WHERE endpoint_id = %s"""
-        until(lambda: ask(site, at_rest, endpoint.id) == [(True,)], "no post is in flight")
-        record = who.api.webhooks.get(endpoint.id)
-        assert record.consecutive_failures == 20
-        assert record.disabled_at is not None
-        made.append(who.create_meeting().id)
-
-        receiver.status = 200
-        before = len(receiver.posts)
-        changed = who.api.webhooks.update(endpoint.id, is_active=True)
-        assert changed.is_active is True
-        assert changed.consecutive_failures == 0
-        assert changed.disabled_at is None
-        waiting = "SELECT count(*) FROM deliveries WHERE endpoint_id = %s AND status IN ('held', 'pending')"
-        until(lambda: ask(site, waiting, endpoint.id) == [(0,)], "nothing waits any more")
-        after = {json.loads(post.body)["data"]["id"] for post in receiver.posts[before:]}
-        failed = "SELECT event_id::text FROM deliveries WHERE endpoint_id = %s AND status = 'failed'"
-        gone = {name for (name,) in ask(site, failed, endpoint.id)}
-        received = {json.loads(post.body)["data"]["id"] for post in receiver.posts if post.event_id in gone}
-        assert after | received == set(made), "every meeting was notified, or ran out of its schedule"
-        assert made[-1] in after
-        assert who.api.webhooks.get(endpoint.id).consecutive_failures == 0
-
-
 def test_another_worker_posts_deliveries_of_a_killed_worker(
     site: Site, receiver: Receiver, redis_url: str
 ) -> None:
@@ -156,18 +104,6 @@ def test_an_unavailable_broker_delays_delivery_by_one_round(site: Site, receiver
         setup.customer.hook(receiver.url("slow"))
         setup.customer.create_meeting()
         until(lambda: receiver.at("slow"), "found by the worker's own round", PROMPTLY_S)
-
-
-def test_many_workers_post_each_delivery_once(site: Site, receiver: Receiver, redis_url: str) -> None:
-    with set_up(site, receiver, broker=redis_url, workers=3) as setup:
-        setup.customer.hook(receiver.url("many"))
-        for _ in range(40):
-            setup.customer.create_meeting()
-        until(lambda: len(receiver.at("many")) >= 40, "all are posted")
-        pending = "SELECT count(*) FROM deliveries WHERE account_id = %s AND status <> 'succeeded'"
-        until(lambda: ask(site, pending, setup.customer.account_id) == [(0,)], "all are recorded")
-        events = [post.event_id for post in receiver.at("many")]
-        assert len(events) == len(set(events)) == 40
 
 
 def delivery_of(site: Site, endpoint_id: str) -> tuple[object, ...]:

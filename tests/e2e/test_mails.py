@@ -12,7 +12,7 @@ from tests.e2e.customers import Customer, customer
 from tests.e2e.outbox import ask
 from tests.e2e.receiver import Receiver
 from tests.support.mail_server import HANG, MailServer, mail_server_in_thread
-from tests.support.program import Site, free_port, until
+from tests.support.program import Site, until
 
 OF_MAILS = "SELECT sent_at IS NOT NULL, content IS NULL, attempts_made, last_error FROM mails"
 
@@ -50,22 +50,6 @@ def make_mails_due(site: Site) -> None:
     ask(site, "UPDATE mails SET due_at = now() WHERE due_at IS NOT NULL RETURNING id")
 
 
-def test_a_disabled_webhook_is_mailed_once_to_its_account(
-    site: Site, receiver: Receiver, mailbox: MailServer
-) -> None:
-    with site.serve(**receiver.settings, **settings_of(mailbox.port)) as api, customer(site, api) as who:
-        let_a_webhook_fail(who, receiver)
-        until(lambda: mailbox.messages, "the mail arrives")
-        until(lambda: ask(site, OF_MAILS) == [(True, True, 1, None)], "it is recorded")
-    [(email,)] = ask(site, "SELECT email FROM accounts WHERE id = %s", who.account_id)
-    [received] = mailbox.received()
-    assert received.recipient == email
-    assert received.subject == "1 webhook dinonaktifkan"
-    assert receiver.url("broken") in received.text
-    assert "secret" not in received.text
-    assert f"{api.url}/dashboard/webhooks" in received.text
-
-
 def test_a_mail_outlives_the_worker_that_is_killed_while_it_sends(
     site: Site, receiver: Receiver, mailbox: MailServer
 ) -> None:
@@ -82,15 +66,3 @@ def test_a_mail_outlives_the_worker_that_is_killed_while_it_sends(
         until(lambda: mailbox.messages, "another worker sends it")
         until(lambda: ask(site, OF_MAILS) == [(True, True, 1, None)], "it is recorded")
     assert len(mailbox.messages) == 1
-
-
-def test_a_mail_waits_while_the_mail_server_is_away(site: Site, receiver: Receiver) -> None:
-    port = free_port()
-    with site.serve(**receiver.settings, **settings_of(port)) as api, customer(site, api) as who:
-        let_a_webhook_fail(who, receiver)
-        until(lambda: ask(site, OF_MAILS) == [(False, False, 1, "connect")], "it was tried")
-        with mail_server_in_thread(port) as mailbox:
-            make_mails_due(site)
-            until(lambda: mailbox.messages, "it arrives")
-            until(lambda: ask(site, OF_MAILS) == [(True, True, 2, None)], "it is recorded")
-            assert len(mailbox.messages) == 1

@@ -134,20 +134,6 @@ def test_a_passkey_is_added_signs_in_and_is_removed(stage: Stage, area: str) -> 
         assert [each for each in shown.console if "422" not in each] == []
 
 
-def test_an_old_session_is_sent_to_sign_in_once_more_and_back(stage: Stage) -> None:
-    with seen(stage) as (shown, device):
-        sign_in_by_link(stage, shown, "dashboard")
-        add(shown, "dashboard", "Laptop")
-        with psycopg.connect(stage.site.database_url) as connection:
-            connection.execute("UPDATE sessions SET authenticated_at = now() - interval '16 minutes'")
-        device.forget()
-        shown.page.get_by_label("Name").fill("Another")
-        shown.press("Add a passkey")
-        assert shown.path == "/dashboard/sign-in"
-        assert "sign-in of the last 15 minutes" in shown.page.inner_text("main")
-        assert shown.page.input_value("input[name=next]") == "/dashboard/passkeys"
-
-
 def test_a_device_that_has_a_passkey_makes_no_second_one(stage: Stage) -> None:
     with seen(stage) as (shown, device):
         sign_in_by_link(stage, shown, "dashboard")
@@ -170,28 +156,6 @@ def test_who_is_not_recognised_by_the_device_does_not_get_in(stage: Stage) -> No
         device.verify_user(True)
         shown.press("Sign in with a passkey")
         assert shown.path == "/dashboard"
-
-
-def test_a_copied_passkey_is_noticed_by_its_counter(stage: Stage) -> None:
-    with seen(stage) as (shown, device):
-        sign_in_by_link(stage, shown, "dashboard")
-        add(shown, "dashboard", "Laptop")
-        shown.press("Sign out")
-        shown.press("Sign in with a passkey")
-        shown.press("Sign out")
-        (credential,) = device.credentials()
-        device.replace(credential, signCount=0)
-        shown.press("Sign in with a passkey")
-        assert "was not accepted" in shown.page.inner_text("main")
-
-
-def test_a_passkey_of_the_dashboard_does_not_open_the_console(stage: Stage) -> None:
-    with seen(stage) as (shown, _):
-        sign_in_by_link(stage, shown, "dashboard")
-        add(shown, "dashboard", "Laptop")
-        shown.open("/console/sign-in")
-        shown.press("Sign in with a passkey")
-        assert "was not accepted" in shown.page.inner_text("main")
 
 
 @pytest.mark.parametrize(("language", "theme"), [("en", "light"), ("id", "dark")])

@@ -124,13 +124,3 @@ def test_a_page_whose_answer_was_lost_is_had_by_a_repeat(shop: Shop) -> None:
     shop.notify(payment["id"])
     until(lambda: shop.status(payment["id"]) == "paid", "it is paid on the page of the repeat")
     assert shop.balance() == before + BOUGHT
-
-
-def test_another_amount_waits_for_an_operator(site: Site, shop: Shop) -> None:
-    before = shop.balance()
-    payment_id = shop.begin()
-    shop.play(payment_id, "pay", amount=AMOUNT - 1)
-    shop.notify(payment_id)
-    doubt = "SELECT doubt FROM payments WHERE id = %s::uuid"
-    until(lambda: ask(site, doubt, payment_id) == [("wrong_amount",)], "the doubt is recorded")
-    assert (shop.status(payment_id), shop.balance()) == ("pending", before)

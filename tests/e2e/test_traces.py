@@ -19,7 +19,7 @@ from tests.e2e.test_logs import lines_of, requests_of
 from tests.e2e.zoom_stack import zoom_stack
 from tests.support.collector import Collector, Received, collecting
 from tests.support.interpreter import output_of
-from tests.support.program import START_S, Running, Site, until
+from tests.support.program import START_S, Site, until
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TITLE = "Rapat rahasia direksi"
@@ -157,21 +157,6 @@ def test_what_is_left_is_sent_at_the_end_and_a_collector_that_hangs_delays_it_li
             httpx.get(f"{api.url}/api/v1/me", headers={"Authorization": f"Bearer {key}"}, trust_env=False)
             api.stop()
         assert len(collector.named("GET /me")) == 1
-
-
-def test_a_collector_that_is_away_costs_one_line(site: Site) -> None:
-    with collecting() as gone:
-        url = gone.url
-    _, _, key = enrol(site, credits=0)
-    with site.serve(traces_url=url, traces_sampled=1) as api:
-        for _ in range(3):
-            httpx.get(f"{api.url}/api/v1/me", headers={"Authorization": f"Bearer {key}"}, trust_env=False)
-        until(lambda: _away(api), "it is said", START_S)
-    assert len(_away(api)) == 1
-
-
-def _away(process: Running) -> list[dict[str, Any]]:
-    return [line for line in lines_of(process) if line["event"] == "traces not sent"]
 
 
 LOADED = """
