@@ -7,13 +7,9 @@ import csv
 import io
 from uuid import uuid4
 
-import pytest
-from attrs import evolve
-
 from meetcore.domain.members.roles import OperatorRole
 from meetcore.domain.money.ledger import MAX_CREDITS
 from meetcore.domain.money.proposals import Proposal, ProposalKind
-from meetcore.usecases.requests.console import Movement
 from tests.support.api_harness import ApiHarness, Customer
 from tests.support.console_pages import SignIn, logged_of, who_is
 from tests.support.pages import Browser
@@ -98,28 +94,6 @@ async def test_of_two_new_proposals_after_an_expired_one_one_is_made(
     found = await use.list_pending(who)
     own = [each.proposal for each in found if each.proposal.account_id == customer.account_id]
     assert own == [each for each in outcomes if isinstance(each, Proposal)]
-
-
-@pytest.mark.parametrize(("kind", "sign"), [(ProposalKind.TOPUP, 1), (ProposalKind.ADJUSTMENT, -1)])
-async def test_a_form_above_the_limit_proposes_and_one_below_moves(
-    kind: ProposalKind, sign: int, customer: Customer, sign_in: SignIn
-) -> None:
-    who = await who_is(customer.application, await sign_in())
-    use = evolve(
-        customer.application.console.accounts,
-        proposals=evolve(customer.application.console.proposals, above=100),
-    )
-    moved, reference = (None, customer.account_id, kind), uuid4().hex
-    for _ in range(2):
-        assert await use.move_credits(who, *moved, sign * 101, "paid", reference) is Movement.PROPOSED
-    assert await customer.balance() == 1000
-    found = await customer.application.console.proposals.list_pending(who)
-    own = [each.proposal.amount for each in found if each.proposal.account_id == customer.account_id]
-    assert own == [sign * 101]
-    reference = uuid4().hex
-    for expected in (Movement.POSTED, Movement.REPEATED):
-        assert await use.move_credits(who, *moved, sign * 100, "paid", reference) is expected
-    assert await customer.balance() == 1000 + sign * 100
 
 
 LIABILITY = "/console/liability"

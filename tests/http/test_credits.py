@@ -104,27 +104,6 @@ async def test_the_ledger_has_what_moved_credits(customer: Customer) -> None:
 
 
 @pytest.mark.spec("1/credits")
-async def test_the_pages_of_the_ledger(harness: ApiHarness) -> None:
-    customer, other = await harness.customer(5), await harness.customer(6)
-    for number in range(1, 7):
-        await harness.administration.top_up(customer.account_id, number, f"INV-{number}")
-    amounts, query = [], "?limit=3"
-    while True:
-        page = (await customer.get(f"/credits/transactions{query}")).json()
-        amounts.append([each["amount"] for each in page["data"]])
-        # What comes meanwhile is newer, and moves no page.
-        await harness.administration.top_up(customer.account_id, 100)
-        if page["next_cursor"] is None:
-            break
-        query = f"?limit=3&cursor={page['next_cursor']}"
-    assert amounts == [[6, 5, 4], [3, 2, 1], [5]]
-    assert [each["amount"] for each in await transactions(other)] == [6]
-    other_list = (await customer.get("/pricing-tiers?limit=1")).json()["next_cursor"]
-    for cursor in (other_list, "x", "", "L2FwaSAw"):
-        assert "cursor" in fields_of(await customer.get(f"/credits/transactions?cursor={cursor}"))
-
-
-@pytest.mark.spec("1/credits")
 async def test_one_kind_of_the_ledger(customer: Customer) -> None:
     meetings = [await customer.make_meeting() for _ in range(3)]
     await customer.delete(f"/meetings/{meetings[-1]['id']}")

@@ -84,30 +84,6 @@ async def test_every_page_says_who_is_signed_in_and_what_the_role_may_do(
     assert_contains(team, "What each role may do", *ROLE_MEANINGS.values())
 
 
-async def test_another_sign_in_ends_session_that_the_browser_had(customer: Customer, sign_in: SignIn) -> None:
-    browser = await sign_in(customer.account_id)
-    earlier = browser.http.cookies[SESSION]
-    link = await customer.application.access.portal_links.for_guest(customer.account_id, Role.VIEWER)
-    path = link.url.removeprefix(BASE_URL)
-    assert (await browser.post(path, page=path)).status_code == 303
-    assert browser.http.cookies[SESSION] != earlier
-    browser.http.cookies.set(SESSION, earlier, domain="meetcore.test")
-    assert (await browser.get("/dashboard")).status_code == 303
-
-
-async def test_members_of_a_suspended_account_may_look_and_start_nothing(
-    customer: Customer, sign_in: SignIn
-) -> None:
-    webhook = await customer.make_webhook()
-    browser = await sign_in(customer.account_id)
-    await customer.application.administration.suspend_account(customer.account_id)
-    assert (await browser.get(f"/dashboard/webhooks/{webhook['id']}")).status_code == 200
-    answer = await browser.post(f"/dashboard/webhooks/{webhook['id']}/remove", form_key="a", confirmed="yes")
-    assert answer.status_code == 422
-    assert "suspended" in answer.text
-    assert (await browser.get(f"/dashboard/webhooks/{webhook['id']}")).status_code == 200
-
-
 async def test_the_overview_has_the_parts_that_the_role_sees(customer: Customer, sign_in: SignIn) -> None:
     await customer.make_meeting(title="Of the overview")
     webhook = await customer.make_webhook()

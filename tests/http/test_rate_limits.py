@@ -12,7 +12,6 @@ from attrs import evolve, frozen
 
 from meetcore.adapters.settings import SecretStr
 from meetcore.composition.application import Part
-from meetcore.composition.configuration import policy_of
 from meetcore.composition.infrastructure import open_application
 from meetcore.domain.requests.rate_window import Quotas
 from meetcore.testing.clock import ManualClock
@@ -117,18 +116,6 @@ async def test_each_class_has_its_own_quota(strict: Strict) -> None:
     for method, path, limit in requests:
         used[limit] = used.get(limit, 0) + 1
         assert rate_headers(await customer.send(method, path))[:2] == (limit, limit - used[limit]), path
-
-
-@pytest.mark.spec("8/6")
-async def test_by_default_reads_are_loosest_and_credits_strictest(
-    harness: ApiHarness, contract: Contract
-) -> None:
-    settings = evolve(harness.settings, quota_read=300, quota_write=60, quota_credit=20, quota_tool=60)
-    default = type(settings)(database_url=settings.database_url, secrets_key=settings.secrets_key)
-    quotas = policy_of(default).quotas
-    assert quotas == policy_of(settings).quotas
-    assert quotas.read > quotas.write > quotas.credit
-    assert quotas.tool == 60
 
 
 @pytest.mark.spec("8/7", "8/6")

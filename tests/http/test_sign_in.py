@@ -332,19 +332,6 @@ async def test_requests_are_limited_by_address_email_and_in_all(
     assert (await ask(browser, an_email())).status_code == 429
 
 
-async def test_a_refused_request_uses_up_nothing_of_others(
-    open_site: MailedService, harness: ApiHarness
-) -> None:
-    browser, email = await open_site.browser(PAGE), an_email()
-    statuses = [(await ask(browser, email)).status_code for _ in range(SIGN_UPS_PER_ADDRESS + 3)]
-    assert statuses == [200] * SIGN_UPS_PER_ADDRESS + [429] * 3
-    [counted] = await harness.query("SELECT hits FROM rate_counters WHERE api_key_id = %s", ALL_SIGN_UPS)
-    assert counted["hits"] == SIGN_UPS_PER_ADDRESS
-    sign_in = await open_site.browser("/dashboard/sign-in")
-    answer = await sign_in.post("/dashboard/sign-in", page="/dashboard/sign-in", email=email)
-    assert answer.status_code == 200, "links to sign in are counted apart"
-
-
 async def test_sign_up_by_invitation_is_for_users_and_says_so_to_nobody(
     service_settings: Settings, names: Names, customer: Customer
 ) -> None:

@@ -72,16 +72,6 @@ def _pools(draw: st.DrawFn) -> tuple[list[Host], list[bool], MeetingSpec]:
     return hosts, [not is_free for *_, is_free in shapes], spec
 
 
-async def test_the_smallest_that_fits_then_the_least_used_then_the_first_id(rig: PostgresRig) -> None:
-    customer = await open_customer(rig, 100)
-    order = [new_host(10, uses=2), new_host(10, uses=2), new_host(10, uses=5), new_host(20), new_host(20)]
-    order = [order[0], order[1], evolve(order[2], id=UUID(int=1)), order[3], order[4]]
-    await rig.put_hosts(new_host(9), *reversed(order))
-    for host in order:
-        made = await reserved(rig, customer, MeetingSpec(seats=10, credits=1))
-        assert made.meeting.host_id == host.id
-
-
 async def test_ranges_that_touch_do_not_overlap(rig: PostgresRig) -> None:
     customer = await open_customer(rig, 100, new_host())
     await reserved(rig, customer, MeetingSpec(TOMORROW, 60))
@@ -139,14 +129,6 @@ async def test_a_host_taken_meanwhile_is_reported_and_nothing_is_kept(rig: Postg
     assert await rig.queries.find_meeting(customer.account_id, made.meeting.id) is None
     after = await rig.alone.meetings.load_creation(query)
     assert (after.funds, after.usage, after.idempotency.record) == (view.funds, view.usage, None)
-
-
-async def test_twenty_race_for_one_host(rig: PostgresRig) -> None:
-    await rig.put_hosts(new_host())
-    customers = await _customers(rig, 20)
-    outcomes = await asyncio.gather(*(reserve(rig, one, MeetingSpec()) for one in customers))
-    assert sum(isinstance(outcome, LeaseView) for outcome in outcomes) == 1
-    assert outcomes.count(None) == 19
 
 
 @pytest.mark.parametrize("is_one_account", [True, False])

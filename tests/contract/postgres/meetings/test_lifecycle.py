@@ -47,6 +47,9 @@ async def test_a_meeting_is_found_by_the_providers_id(rig: PostgresRig) -> None:
         assert await tx.meetings.load_by_provider_id("sandbox", meeting.provider_meeting_id) == meeting
         assert await tx.meetings.load_by_provider_id("zoom", meeting.provider_meeting_id) is None
         assert await tx.meetings.load_by_provider_id("sandbox", "room-x") is None
+    assert await rig.queries.find_at_provider("sandbox", meeting.provider_meeting_id) == meeting
+    assert await rig.queries.find_at_provider("zoom", meeting.provider_meeting_id) is None
+    assert await rig.queries.find_at_provider("sandbox", "room-x") is None
 
 
 async def test_a_provider_may_give_an_id_again_when_what_had_it_is_over(rig: PostgresRig) -> None:

@@ -45,15 +45,6 @@ async def test_a_caller_is_found_by_the_digest_of_the_key(rig: PostgresRig) -> N
     assert await rig.queries.find_caller(bytes(32)) is None
 
 
-async def test_a_meeting_is_found_by_the_providers_id_for_any_account(rig: PostgresRig) -> None:
-    customer = await open_customer(rig, 100, new_host())
-    meeting = await scheduled(rig, customer)
-    assert meeting.provider_meeting_id is not None
-    assert await rig.queries.find_at_provider("sandbox", meeting.provider_meeting_id) == meeting
-    assert await rig.queries.find_at_provider("zoom", meeting.provider_meeting_id) is None
-    assert await rig.queries.find_at_provider("sandbox", "room-x") is None
-
-
 async def test_the_secrets_of_a_url_are_those_of_every_account(rig: PostgresRig) -> None:
     one, other = await open_customer(rig), await open_customer(rig)
     url = f"https://hooks.example/{new_id()}"
@@ -111,20 +102,6 @@ async def test_callers_who_ask_after_a_change_see_it(rig: PostgresRig) -> None:
     is_over.set()
     await asyncio.gather(*asking)
     assert asked[0] > before
-
-
-async def test_a_caller_who_leaves_harms_no_other(rig: PostgresRig) -> None:
-    customers = [await open_customer(rig) for _ in range(6)]
-    asked = [asyncio.ensure_future(rig.queries.find_caller(customer.digest)) for customer in customers]
-    await asyncio.sleep(0)
-    for leaving in (asked[0], asked[3]):
-        leaving.cancel()
-    found = await asyncio.gather(*asked, return_exceptions=True)
-    for place, (caller, customer) in enumerate(zip(found, customers, strict=True)):
-        if place not in (0, 3):
-            assert isinstance(caller, Caller)
-            assert caller.key.id == customer.key_id
-    assert await rig.queries.find_caller(customers[0].digest) is not None
 
 
 async def _questions(rig: PostgresRig, customers: list[Customer]) -> list[tuple[bytes, CallerIncludes]]:
