@@ -6,7 +6,8 @@ to them, `database` and `pool` the connections.
 
 Outside are the provider of meetings and the receivers of webhooks (`outside`), the `guests` who hold
 sessions, the `studio` of recordings and notes, the gateway of `payments`, and the `clients` that ask:
-`customers`, buyers and `operators`. `enrolment` is what is there before a run, `aging` what comes long after.
+`customers` with their `readers`, buyers and `operators`. `enrolment` is what is there before a run, `aging`
+what comes long after.
 
 `plants` are faults that a run must find, `oracle` and its parts the rules by which it is judged.
 """

@@ -106,7 +106,7 @@ class Customer:
         request = IdempotentRequest(f"cancel-{name}", fingerprint("DELETE", f"/meetings/{meeting_id}", ""))
 
         async def ask(process: Process) -> Outcome:
-            caller, application = await self._caller(process), process.application
+            caller, application = await self.find_caller(process), process.application
             return cast(
                 "Outcome",
                 await application.api.cancel_meeting(caller, meeting_id, request, self.loop.now()),
@@ -134,14 +134,15 @@ class Customer:
         request = IdempotentRequest(key, fingerprint("POST", "/meetings", wanted.title))
 
         async def ask(process: Process) -> Outcome:
-            caller, application = await self._caller(process), process.application
+            caller, application = await self.find_caller(process), process.application
             return cast(
                 "Outcome", await application.api.create_meeting(caller, wanted, request, self.loop.now())
             )
 
         return ask
 
-    async def _caller(self, process: Process) -> Caller:
+    async def find_caller(self, process: Process) -> Caller:
+        """Check the key, as a request does."""
         caller: Caller | None = await process.application.ports.queries.find_caller(self.digest)
         assert caller is not None
         return caller

@@ -26,6 +26,7 @@ from tests.simulation.guests import Guests
 from tests.simulation.loop import Process
 from tests.simulation.operators import ABOVE, SimulatedOperator, sign_in
 from tests.simulation.payments import PACKAGE, Buyer, SimulatedGateway
+from tests.simulation.readers import Reader
 
 CREDITS: Final = 400
 """What an account is given for each of its customers."""
@@ -48,7 +49,7 @@ POLICY: Final = Policy(
 
 @define(eq=False)
 class Crowd:
-    """Everyone outside of the service. Some runs have no buyers, and some no operators."""
+    """Everyone outside of the service. Some runs have no buyers, some no operators, some no readers."""
 
     gateway: SimulatedGateway
     wants_notes: bool
@@ -58,17 +59,20 @@ class Crowd:
     customers: list[Customer] = field(factory=list)
     buyers: list[Buyer] = field(factory=list)
     operators: list[SimulatedOperator] = field(factory=list)
+    readers: list[Reader] = field(factory=list)
 
     async def act(self, requests: int) -> None:
         """Let each ask for so many things."""
         acting = [each.act(requests) for each in self.customers]
         acting += [each.act(requests) for each in self.buyers]
         acting += [each.act(requests) for each in self.operators]
+        acting += [each.act(requests // 2) for each in self.readers]
         await asyncio.gather(*acting)
 
     def asked(self) -> int:
         """Return how many things were asked for."""
-        asked = sum(each.asked for each in self.buyers) + sum(each.asked for each in self.operators)
+        others: list[Buyer | SimulatedOperator | Reader] = [*self.buyers, *self.operators, *self.readers]
+        asked = sum(each.asked for each in others)
         return asked + sum(len(each.wanted) + len(each.cancels) for each in self.customers)
 
 
@@ -130,6 +134,8 @@ async def _add_account(process: Process, guests: Guests, crowd: Crowd, number: i
                 crowd.wants_notes,
             )
         )
+        if crowd.wants_notes:
+            crowd.readers.append(Reader(crowd.customers[-1]))
     caller = await application.ports.queries.find_caller(crowd.customers[-1].digest)
     assert caller is not None
     wanted = Registration(parse_webhook_url(f"https://93.184.216.3{number}/hook"), tuple(EventKind))
