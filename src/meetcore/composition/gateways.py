@@ -114,7 +114,7 @@ def _midtrans_parser(settings: Settings) -> NotificationParser:
 
 
 def _midtrans_currencies() -> Collection[str]:
-    from meetcore.adapters.midtrans.gateway import CURRENCY
+    from meetcore.adapters.midtrans import CURRENCY
 
     return (CURRENCY,)
 
@@ -132,7 +132,7 @@ def _xendit_parser(settings: Settings) -> NotificationParser:
 
 
 def _xendit_currencies() -> Collection[str]:
-    from meetcore.adapters.xendit.gateway import CURRENCIES
+    from meetcore.adapters.xendit import CURRENCIES
 
     return CURRENCIES
 

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.adapters.gateway_calls import below, code_text, kept_body, payment_id, whole_units
+from meetcore.adapters.midtrans import KEPT as MIDTRANS
 from meetcore.adapters.midtrans import midtrans_notifications
-from meetcore.adapters.midtrans.gateway import KEPT as MIDTRANS
 from meetcore.adapters.stripe import stripe_notifications
 from meetcore.adapters.stripe.gateway import KEPT_EVENT as STRIPE
+from meetcore.adapters.xendit import KEPT as XENDIT
 from meetcore.adapters.xendit import xendit_notifications
-from meetcore.adapters.xendit.gateway import KEPT as XENDIT
 from meetcore.ports.payments import GatewayUnknown, Notification, NotificationInvalid, NotificationMalformed
 
 NOW = datetime(2026, 12, 1, 2, 0, tzinfo=UTC)

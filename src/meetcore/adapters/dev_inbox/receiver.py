@@ -51,10 +51,6 @@ class Delivery:
         return self.problem is None
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class InboxApp:
     """The ASGI application behind TLS; takes a POST to any path.
 
@@ -62,7 +58,9 @@ class InboxApp:
     `https://inbox.meetcore.test`.
     """
 
-    def __init__(self, find_secret: FindSecrets, *, now: Callable[[], datetime] = _utc_now) -> None:
+    def __init__(
+        self, find_secret: FindSecrets, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._find_secret = find_secret
         self._now = now
         self._deliveries: deque[Delivery] = deque(maxlen=KEPT)

@@ -9,15 +9,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from meetcore.adapters.media.sound import (
-    JITTER_S,
-    LEAST_S,
-    Unreadable,
-    go_to,
-    opened,
-    packets_of,
-    stream_of,
-)
+from meetcore.adapters.media.sound import JITTER_S, LEAST_S, Unreadable, go_to, opened, packets_of, stream_of
 
 if TYPE_CHECKING:
     from av.audio.frame import AudioFrame

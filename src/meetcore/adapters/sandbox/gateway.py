@@ -55,10 +55,6 @@ class SandboxPayments(Protocol):
         """Send money of a paid payment back, once; return whether it was, now or before."""
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 @frozen
 class SandboxGateway:
     """A gateway without money. `signing_key` signs the addresses of its pages and its notifications."""
@@ -66,7 +62,7 @@ class SandboxGateway:
     state: SandboxPayments
     base_url: str
     signing_key: bytes = field(repr=False)
-    now: Callable[[], datetime] = _utc_now
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @property
     def name(self) -> str:

@@ -32,16 +32,12 @@ OnEvent = Callable[[ProviderEvent], Awaitable[None]]
 _OPEN: Final = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.STARTED})
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 def sandbox_routes(
     provider: SandboxProvider,
     lookup: Lookup,
     on_event: OnEvent,
     *,
-    now: Callable[[], datetime] = _utc_now,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
     empty_for: timedelta = DEFAULT_EMPTY_FOR,
     has_dashboard: bool = False,
 ) -> list[Route]:

@@ -33,7 +33,7 @@ _SQL: Final = {
 
 
 @asynccontextmanager
-async def answering(pool: AsyncConnectionPool[Any]) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+async def _answering(pool: AsyncConnectionPool[Any]) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
     """Lend a connection; raise `StoreUnavailable` where the database does not answer."""
     try:
         async with pool.connection() as connection:
@@ -49,7 +49,7 @@ class PostgresSandboxState:
         self._pool = pool
 
     async def get(self, provider_meeting_id: str) -> SandboxMeetingState | None:
-        async with answering(self._pool) as connection:
+        async with _answering(self._pool) as connection:
             row = await (await connection.execute(_SQL["get"], {"id": provider_meeting_id})).fetchone()
         return None if row is None else SandboxMeetingState(row["state"])
 
@@ -64,21 +64,21 @@ class PostgresSandboxState:
             "at": at,
             "origins": [origin.value for origin in origins if origin is not None],
         }
-        async with answering(self._pool) as connection:
+        async with _answering(self._pool) as connection:
             return await (await connection.execute(_SQL["put"], values)).fetchone() is not None
 
     async def host_key(self, provider_user_id: str) -> str | None:
-        async with answering(self._pool) as connection:
+        async with _answering(self._pool) as connection:
             row = await (await connection.execute(_SQL["host_key"], {"user": provider_user_id})).fetchone()
         return None if row is None else str(row["host_key"])
 
     async def put_host_key(self, provider_user_id: str, host_key: str) -> None:
         values = {"user": provider_user_id, "host_key": host_key}
-        async with answering(self._pool) as connection:
+        async with _answering(self._pool) as connection:
             await connection.execute(_SQL["put_host_key"], values)
 
     async def sessions(self, provider_meeting_id: str) -> tuple[SandboxSession, ...]:
-        async with answering(self._pool) as connection:
+        async with _answering(self._pool) as connection:
             rows = await (await connection.execute(_SQL["sessions"], {"id": provider_meeting_id})).fetchall()
         return tuple(
             SandboxSession(
@@ -90,7 +90,7 @@ class PostgresSandboxState:
 
     async def remove_file(self, provider_meeting_id: str, provider_file_id: str) -> None:
         values = {"id": provider_meeting_id, "file": provider_file_id}
-        async with answering(self._pool) as connection:
+        async with _answering(self._pool) as connection:
             await connection.execute(_SQL["remove_file"], values)
 
 
@@ -104,7 +104,7 @@ class PostgresSandboxPayments:
         await self._run(_SQL["add"], asdict(payment) | {"status": payment.status.value})
 
     async def get(self, payment_id: UUID) -> SandboxPayment | None:
-        async with answering(self._pool) as connection:
+        async with _answering(self._pool) as connection:
             row = await (await connection.execute(_SQL["get_payment"], {"payment_id": payment_id})).fetchone()
         return None if row is None else SandboxPayment(**row | {"status": GatewayStatus(row["status"])})
 
@@ -120,5 +120,5 @@ class PostgresSandboxPayments:
         return await self._run(_SQL["refund"], {"payment_id": payment_id, "amount": amount})
 
     async def _run(self, statement: str, parameters: dict[str, Any]) -> bool:
-        async with answering(self._pool) as connection:
+        async with _answering(self._pool) as connection:
             return (await connection.execute(statement, parameters)).rowcount == 1

@@ -45,6 +45,7 @@ PAGES: Final[Sequence[visit.Page]] = (
     shared_pages.audit_page(
         "/dashboard/audit", Action.VIEW_AUDIT, lambda use: use.settings.list_audit_entries
     ),
+    *shared_pages.session_pages(f"{settings.ROOT}/sessions", settings.ROOT, Action.VIEW_SETTINGS),
     *shared_pages.passkey_pages(passkeys.DASHBOARD_PAGE, Action.MANAGE_PASSKEYS),
 )
 """The pages for members, in the order in which their routes are tried."""

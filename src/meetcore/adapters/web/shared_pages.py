@@ -1,4 +1,4 @@
-"""Pages that the dashboard and the console have alike: passkeys, and the audit log."""
+"""Pages that the dashboard and the console have alike: passkeys, sessions, and the audit log."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -7,15 +7,7 @@ from uuid import UUID
 from starlette.responses import JSONResponse, Response
 
 from meetcore.adapters.web import audit_texts, forms
-from meetcore.adapters.web.visit import (
-    HEADERS,
-    AreaPage,
-    AreaVisit,
-    Ask,
-    Handler,
-    Question,
-    see_other,
-)
+from meetcore.adapters.web.visit import HEADERS, AreaPage, AreaVisit, Ask, Handler, Question, see_other
 from meetcore.domain.errors import DomainError
 from meetcore.domain.members import audit, views
 from meetcore.usecases.members.passkeys import Passkeys, Visitor
@@ -34,6 +26,21 @@ def audit_page(root: str, action: Any, use: Callable[[Any], ListEntries]) -> Any
         return visit.page("audit.html", rows=audit_texts.audit_rows(visit, shown), older=older)
 
     return AreaPage("GET", root, action, handle=show)
+
+
+def session_pages(root: str, back: str, action: Any) -> Sequence[AnyPage]:
+    """Declare the changes that end the visitor's other sessions, and lead back to the page of the list."""
+
+    async def end_one(visit: AnyVisit) -> Response:
+        await visit.use.sessions.end_own(visit.signed_in, visit.path_id("session"), visit.client_address)
+        return see_other(f"{back}?done=session_ended")
+
+    async def end_others(visit: AnyVisit) -> Response:
+        await visit.use.sessions.end_others(visit.signed_in, visit.client_address)
+        return see_other(f"{back}?done=session_ended")
+
+    ends = {f"{root}/{{id}}/end": end_one, f"{root}/end-others": end_others}
+    return [AreaPage("POST", path, action, handle=end) for path, end in ends.items()]
 
 
 def passkey_pages(root: str, action: Any) -> Sequence[AnyPage]:

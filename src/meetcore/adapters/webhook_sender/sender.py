@@ -33,10 +33,6 @@ _SILENT = 4096
 """Limit of remembered receivers that did not answer; the oldest is dropped first."""
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class AsyncioWebhookSender:
     """Posts to a vetted address within a time limit.
 
@@ -59,7 +55,7 @@ class AsyncioWebhookSender:
         max_connections: int = 512,
         max_wait_s: float = 10.0,
         max_open: int = 768,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         denied_networks: Iterable[Network] = (),
     ) -> None:
         self._dns_cache = DnsCache(resolver, monotonic)

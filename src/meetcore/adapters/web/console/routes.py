@@ -26,6 +26,7 @@ PAGES: Final[Sequence[visit.ConsolePage]] = (
         if isinstance(page, visit.AreaPage)
     ),
     shared_pages.audit_page("/console/audit", OperatorAction.VIEW_AUDIT, lambda use: use.audit.list_entries),
+    *shared_pages.session_pages(sessions.ROOT, sessions.ROOT, OperatorAction.MANAGE_SESSIONS),
     *shared_pages.passkey_pages(CONSOLE_PAGE, OperatorAction.MANAGE_PASSKEYS),
 )
 """The pages for operators, in the order in which their routes are tried."""

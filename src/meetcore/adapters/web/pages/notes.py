@@ -15,15 +15,7 @@ from starlette.responses import Response
 from meetcore.adapters.api.http_common import download_url
 from meetcore.adapters.catalogues import translations
 from meetcore.adapters.web.formats import CATALOGUES, format_day, format_instant, format_offset
-from meetcore.adapters.web.forms import (
-    FORM,
-    PAGE_SIZE,
-    apply,
-    back_to,
-    first_page,
-    read_before,
-    send_file,
-)
+from meetcore.adapters.web.forms import FORM, PAGE_SIZE, apply, back_to, first_page, read_before, send_file
 from meetcore.adapters.web.markup import mark_words
 from meetcore.adapters.web.texts import NOTE_STATES, PAGE_OF, _
 from meetcore.adapters.web.visit import Page, Visit, see_other

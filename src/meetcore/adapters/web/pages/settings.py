@@ -84,19 +84,6 @@ async def change_topics(visit: Visit) -> Response:
     return see_other(f"{ROOT}?done=settings_changed")
 
 
-@Page("POST", f"{ROOT}/sessions/{{id}}/end", Action.VIEW_SETTINGS)
-async def end_session(visit: Visit) -> Response:
-    """End another session of the member."""
-    await visit.use.sessions.end_own(visit.signed_in, visit.path_id("session"), visit.client_address)
-    return see_other(f"{ROOT}?done=session_ended")
-
-
-@Page("POST", f"{ROOT}/sessions/end-others", Action.VIEW_SETTINGS)
-async def end_other_sessions(visit: Visit) -> Response:
-    await visit.use.sessions.end_others(visit.signed_in, visit.client_address)
-    return see_other(f"{ROOT}?done=session_ended")
-
-
 async def show_with_errors(visit: Visit, errors: Mapping[str, str]) -> Response:
     """Show the settings with the errors of a form."""
     user = visit.signed_in.user

@@ -74,8 +74,7 @@ async def register_webhook(visit: Visit) -> Response:
     kinds, description = _read_kinds(visit), form.get("description", "").strip() or None
     url = form.get("url", "").strip()
     if errors := explain_all(
-        visit.look,
-        [refusal_of(lambda: urls.parse_webhook_url(url)), _refusal_of_fields(kinds, description)],
+        visit.look, [refusal_of(lambda: urls.parse_webhook_url(url)), _refusal_of_fields(kinds, description)]
     ):
         return _form(visit, form, errors)
     use, who = visit.use.webhooks, visit.signed_in

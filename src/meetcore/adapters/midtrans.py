@@ -149,10 +149,6 @@ class _Transaction:
     refunds: tuple[_Refund, ...] = ()
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class MidtransGateway:
     """Takes payments in rupiah through Midtrans; `budget_s` bounds each call."""
 
@@ -160,7 +156,7 @@ class MidtransGateway:
         self,
         access: MidtransAccess,
         *,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         budget_s: float = BUDGET_S,
         tracing: Tracing = NO_TRACING,
     ) -> None:
