@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 from attrs import evolve
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from meetcore.domain.meetings.hosts import (
@@ -26,6 +26,7 @@ host_lists = host_pools()
 
 
 @given(host_lists, st.lists(seats, max_size=4))
+@example([], [1])
 def test_a_tier_is_without_host_where_none_can_be_chosen(hosts_given: list[Host], wanted: list[int]) -> None:
     tiers = [PricingTier(f"tier-{place}", "Tier", each, 60, 10, 5) for place, each in enumerate(wanted)]
     lacking = tiers_without_host(tiers, iter(hosts_given))

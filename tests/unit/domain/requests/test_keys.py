@@ -355,5 +355,7 @@ def test_a_grant_ends_with_its_access_token_and_is_not_rolled() -> None:
         keys.check_usable(grant, MINTED, end)
     assert keys.is_usable(grant, end)
     assert keys.masked("mk", grant) == "mk_oauth_…"
-    with pytest.raises(Conflict, match="grant"):
+    message = r"^A grant has no text to replace\. Revoke it, and connect the program again\.$"
+    with pytest.raises(Conflict, match=message) as refused:
         keys.roll(grant, 0, UUID(int=3), MINTED, now)
+    assert refused.value.details == {"id": str(grant.id)}
