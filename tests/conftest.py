@@ -21,7 +21,7 @@ import structlog
 from httpx._transports import default as httpx_transport
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.support import servers
+from tests.support import program, servers
 
 # How hard the properties are tried. No deadline: a loaded machine is no defect of the rules. `mutate` tries
 # the same few examples for every mutant, because one that lives or dies by luck would tell nothing. `cover`
@@ -43,7 +43,8 @@ structlog.configure(
     ]
 )
 
-# Each client of httpx would load the certificates of all authorities: 20 ms.
+# Each context of TLS would load the certificates of all authorities: 50 ms, of which a process has a few.
+os.environ["SSL_CERT_FILE"] = str(program.AUTHORITY)
 httpx_transport.create_ssl_context = cache(httpx_transport.create_ssl_context)  # type: ignore[attr-defined]
 
 

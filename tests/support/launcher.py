@@ -91,9 +91,21 @@ def import_program() -> None:
             import_module(module.name)
     for name in LAZY_MODULES:
         import_module(name)
+    compile_paths()
     # Objects that exist now are shared by all children: collecting them would copy every page.
     gc.collect()
     gc.freeze()
+
+
+def compile_paths() -> None:
+    """Leave the patterns of routes in the cache of `re`, which children share."""
+    from starlette.routing import compile_path
+
+    from meetcore.adapters.web.console import routes as console
+    from meetcore.adapters.web.routes import PAGES
+
+    for path in {page.path for page in PAGES} | {page.path for page in console.PAGES}:
+        compile_path(path)
 
 
 def start_program(arguments: list[str]) -> None:

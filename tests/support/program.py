@@ -30,6 +30,9 @@ from attrs import define, field, frozen
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[2]
+AUTHORITY = ROOT / "tests" / "fixtures" / "authority.pem"
+"""A certificate instead of those of all authorities."""
+
 SECRETS_KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()
 TIMEOUT_S = 20.0
 START_S = 60.0
@@ -135,7 +138,7 @@ def environment(**settings: object) -> dict[str, str]:
     Without other settings a stopped server closes at once.
     """
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-    source = {} if INSTALLED else {"PYTHONPATH": str(ROOT / "src")}
+    source = {} if INSTALLED else {"PYTHONPATH": str(ROOT / "src"), "SSL_CERT_FILE": str(AUTHORITY)}
     policy = {name: settings.pop(name) for name in OF_THE_POLICY & settings.keys()}
     assert not (policy and INSTALLED), "another program takes settings only"
     given = {f"MEETCORE_{name.upper()}": str(value) for name, value in settings.items()}
