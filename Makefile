@@ -34,7 +34,7 @@ run: $(VENV)/.run.stamp ## everything on this machine, with a demo account: http
 .PHONY: test
 # The end-to-end tests come by themselves: the pools that the others keep for a whole run, beside the processes of
 # these, would be more connections than a server has.
-test: $(VENV)/.dev.stamp ## the tests; ARGS='tests/unit -x' to choose
+test: $(VENV)/$(if $(strip $(ARGS)),.dev,.tests).stamp ## the tests; ARGS='tests/unit -x' to choose
 ifeq ($(strip $(ARGS)),)
 	@$(PY) -m pytest -q $(SPREAD) --ignore tests/e2e; first=$$?; \
 	  $(PY) -m pytest -q $(SPREAD) tests/e2e && exit $$first
@@ -218,3 +218,8 @@ $(VENV)/.dev.stamp: $(VENV)/.venv.stamp requirements/dev.txt pyproject.toml
 	  || $(PIP) install --require-hashes -r requirements/dev.txt
 	@$(INSTALL_SELF)
 	@touch $(VENV)/.run.stamp $@
+
+# Compiles tests and packages once: else each process of the first run does, 20 CPU seconds each.
+$(VENV)/.tests.stamp: $(VENV)/.dev.stamp
+	@$(PY) -m pytest -q -n 0 --collect-only > $(VENV)/tests.log || { cat $(VENV)/tests.log >&2; exit 1; }
+	@touch $@
