@@ -18,9 +18,7 @@ from attrs import define, field, frozen
 from meetcore.cli.demo import DEMO_KEY, Demo
 from meetcore.composition.past import Past
 from meetcore.domain.errors import DomainError
-from meetcore.domain.meetings.meetings import MeetingOptions, MeetingRequest
-from meetcore.domain.meetings.schedule import WIB
-from meetcore.domain.meetings.views import MeetingFilter
+from meetcore.domain.meetings import meetings, schedule, views
 from meetcore.domain.members import audit, sessions
 from meetcore.domain.members.members import Membership, User
 from meetcore.domain.members.roles import Role
@@ -78,7 +76,7 @@ def opened_at(now: datetime) -> datetime:
 
 def plan_meetings(now: datetime) -> Iterator[PlannedMeeting]:
     """Plan the meetings of six weeks, of the present one and of the next one."""
-    today = now.astimezone(WIB).replace(second=0, microsecond=0)
+    today = now.astimezone(schedule.WIB).replace(second=0, microsecond=0)
     monday = today - timedelta(days=today.weekday() + 7 * WEEKS)
     for week in range(WEEKS + 2):
         for slot in PLAN["weekly"]:
@@ -105,7 +103,7 @@ class DemoHistory:
         A step that is refused, because of other prices for example, is left out.
         """
         queries, account_id = self.past.application.ports.queries, self.demo.account_id
-        if await queries.list_meetings(account_id, MeetingFilter(self.now), 1, None):
+        if await queries.list_meetings(account_id, views.MeetingFilter(self.now), 1, None):
             return
         await self._move_in()
         for at, step in sorted(self._steps(), key=lambda each: each[0]):
@@ -135,7 +133,7 @@ class DemoHistory:
         await app.api.webhooks.register(await self._caller(DEMO_KEY), wanted, _ONCE, now)
 
     def _steps(self) -> Iterator[Step]:
-        noon = self.now.astimezone(WIB).replace(hour=12, minute=0)
+        noon = self.now.astimezone(schedule.WIB).replace(hour=12, minute=0)
         for each in PLAN["purchase"]:
             yield noon + timedelta(days=each["day"]), partial(self._buy, each)
         for meeting in plan_meetings(self.now):
@@ -176,9 +174,9 @@ class DemoHistory:
     async def _create(self, meeting: PlannedMeeting) -> None:
         slot, start, now = meeting.slot, meeting.start, self.past.clock.at
         has_notes = slot.get("has_notes", False)
-        wanted = MeetingRequest(
+        wanted = meetings.MeetingRequest(
             meeting.title, f"{start:%Y-%m-%d}", f"{start:%H:%M}", slot["tier"],
-            options=MeetingOptions(with_recording=has_notes, auto_notulen=has_notes),
+            options=meetings.MeetingOptions(with_recording=has_notes, auto_notulen=has_notes),
         )  # fmt: skip
         if slot["by"] in self.keys:
             caller = await self._caller(slot["by"])

@@ -20,15 +20,7 @@ from uuid import uuid4
 import httpx
 from cyclopts import Parameter
 
-from meetcore.cli.customer import (
-    Access,
-    Event,
-    EventFeed,
-    Repeated,
-    customer_client,
-    read_access,
-    reported,
-)
+from meetcore.cli import customer
 from meetcore.cli.output import print_message as say
 from meetcore.client import Client, Meeting, MeetingFlags
 from meetcore.domain.meetings.schedule import WIB
@@ -42,7 +34,7 @@ LEAD: Final = timedelta(seconds=70)
 """The next whole minute that is not over when the request is read."""
 
 
-def listen(*, forward_to: str, type_: Annotated[Repeated, Parameter(name="--type")] = ()) -> None:
+def listen(*, forward_to: str, type_: Annotated[customer.Repeated, Parameter(name="--type")] = ()) -> None:
     """Post the account's events to an address, signed as webhooks are, until Ctrl-C.
 
     The secret is printed, the same at each start with an API key. Each event is posted once.
@@ -54,14 +46,17 @@ def listen(*, forward_to: str, type_: Annotated[Repeated, Parameter(name="--type
     type_:
         Only these, such as meeting.created.
     """
-    with reported():
+    with customer.reported():
         parts = urlsplit(forward_to)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("--forward-to is an http or https address, such as http://localhost:3000/hook")
-        access = read_access()
+        access = customer.read_access()
         secret = secret_of(access)
-        with customer_client(access) as client, httpx.Client(timeout=TIMEOUT_S, trust_env=False) as http:
-            feed = EventFeed(client, type_)
+        with (
+            customer.customer_client(access) as client,
+            httpx.Client(timeout=TIMEOUT_S, trust_env=False) as http,
+        ):
+            feed = customer.EventFeed(client, type_)
             say(
                 f"Events are posted to {forward_to}; Ctrl-C ends it.\nThe secret of their signature: {secret}"
             )
@@ -70,12 +65,12 @@ def listen(*, forward_to: str, type_: Annotated[Repeated, Parameter(name="--type
                 say(f"{time.strftime('%H:%M:%S')}  {event['type']:<22}  {event['id']}  {outcome}")
 
 
-def secret_of(access: Access) -> str:
+def secret_of(access: customer.Access) -> str:
     """Return the webhook secret of `listen`: it follows from the API key, and does not reveal it."""
     return new_secret(hmac.digest(access.api_key.encode(), b"meetcore listen", hashlib.sha256))
 
 
-def forward(http: httpx.Client, url: str, secret: str, event: Event) -> str:
+def forward(http: httpx.Client, url: str, secret: str, event: customer.Event) -> str:
     """Post an event; return the answer's status and time, or why there is none."""
     body = json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
     headers = {
@@ -104,13 +99,13 @@ def trigger(kind: str) -> None:
     kind:
         The event's type, such as meeting.created.
     """
-    with reported():
+    with customer.reported():
         if kind not in TRIGGERS:
             raise ValueError(f"what can be triggered: {', '.join(sorted(TRIGGERS))}")
-        access = read_access()
+        access = customer.read_access()
         if not is_this_machine(access.base_url):
             raise ValueError("trigger spends credits: it is for `meetcore dev` on this machine alone")
-        with customer_client(access) as client, httpx.Client(trust_env=False) as http:
+        with customer.customer_client(access) as client, httpx.Client(trust_env=False) as http:
             say(TRIGGERS[kind](client, http))
 
 

@@ -11,17 +11,7 @@ from typing import Final, Generic, Self, TypeVar
 import httpx
 from attrs import evolve
 
-from meetcore.client.calls import Call
-from meetcore.client.descriptors import Awaited, AwaitedResponses, Blocking, BlockingResponses, M
-from meetcore.client.exchange import RetryPolicy
-from meetcore.client.operations import (
-    AccountOperations,
-    CreditOperations,
-    MeetingOperations,
-    NoteOperations,
-    RecordingOperations,
-)
-from meetcore.client.records import RateLimit
+from meetcore.client import calls, descriptors, exchange, operations, records, webhooks
 from meetcore.client.transport import (
     AsyncTransport,
     ServiceAddress,
@@ -29,7 +19,6 @@ from meetcore.client.transport import (
     async_transport,
     sync_transport,
 )
-from meetcore.client.webhooks import EventOperations, WebhookOperations
 
 __all__ = ["API_KEY_VARIABLE", "BASE_URL_VARIABLE", "AsyncClient", "Client"]
 
@@ -40,21 +29,21 @@ T = TypeVar("T")
 Transport = TypeVar("Transport", SyncTransport, AsyncTransport)
 
 
-class Operations(AccountOperations[M]):
+class Operations(operations.AccountOperations[descriptors.M]):
     """Every operation of the API in a mode."""
 
-    def __init__(self, mode: M) -> None:
+    def __init__(self, mode: descriptors.M) -> None:
         super().__init__(mode)
-        self.meetings = MeetingOperations(mode)
-        self.credits = CreditOperations(mode)
-        self.webhooks = WebhookOperations(mode)
-        self.events = EventOperations(mode)
-        self.recordings = RecordingOperations(mode)
-        self.notes = NoteOperations(mode)
+        self.meetings = operations.MeetingOperations(mode)
+        self.credits = operations.CreditOperations(mode)
+        self.webhooks = webhooks.WebhookOperations(mode)
+        self.events = webhooks.EventOperations(mode)
+        self.recordings = operations.RecordingOperations(mode)
+        self.notes = operations.NoteOperations(mode)
 
 
-class _Client(Operations[M], Generic[M, Transport]):
-    _mode_of: Callable[[Transport], M]
+class _Client(Operations[descriptors.M], Generic[descriptors.M, Transport]):
+    _mode_of: Callable[[Transport], descriptors.M]
 
     def _use(self, transport: Transport) -> None:
         super().__init__(self._mode_of(transport))
@@ -86,7 +75,7 @@ class _Client(Operations[M], Generic[M, Transport]):
         return twin
 
     @property
-    def rate_limit(self) -> RateLimit | None:
+    def rate_limit(self) -> records.RateLimit | None:
         """The rate limit by the last response; None before the first."""
         return self._transport.last_seen.rate_limit
 
@@ -110,7 +99,7 @@ def _given(name: str, value: str | None, variable: str) -> str:
     return value
 
 
-class Client(_Client[Blocking, SyncTransport]):
+class Client(_Client[descriptors.Blocking, SyncTransport]):
     """A blocking client. Make one and share it among threads; close it, or use it in a `with`.
 
     Args:
@@ -129,7 +118,7 @@ class Client(_Client[Blocking, SyncTransport]):
         ValueError: an argument is missing or out of range.
     """
 
-    _mode_of = Blocking
+    _mode_of = descriptors.Blocking
 
     def __init__(
         self,
@@ -146,17 +135,17 @@ class Client(_Client[Blocking, SyncTransport]):
         jitter: Callable[[], float] = random.random,
     ) -> None:
         address = _address(base_url, api_key, allow_http=allow_http)
-        policy = RetryPolicy(timeout_s, max_attempts, max_total_s)
+        policy = exchange.RetryPolicy(timeout_s, max_attempts, max_total_s)
         transport = transport or sync_transport(address.base_url)
         http = httpx.Client(headers=address.headers, transport=transport)
         self._use(SyncTransport(address, policy, http, sleep, clock, jitter))
 
     @property
-    def with_response(self) -> Operations[BlockingResponses]:
+    def with_response(self) -> Operations[descriptors.BlockingResponses]:
         """The same operations, each returning a `Response` with the result."""
-        return Operations(BlockingResponses(self._transport))
+        return Operations(descriptors.BlockingResponses(self._transport))
 
-    def send(self, call: Call[T]) -> T:
+    def send(self, call: calls.Call[T]) -> T:
         """Make a call that is described by hand, such as of an operation that this version does not know."""
         return self._transport.respond(call).result
 
@@ -173,14 +162,14 @@ class Client(_Client[Blocking, SyncTransport]):
         self.close()
 
 
-class AsyncClient(_Client[Awaited, AsyncTransport]):
+class AsyncClient(_Client[descriptors.Awaited, AsyncTransport]):
     """A client on asyncio. Make one and share it among tasks; close it, or use `async with`.
 
     The arguments are those of `Client`; `sleep` is awaited. On trio give `sleep=trio.sleep`: without it,
     nothing is tried again there.
     """
 
-    _mode_of = Awaited
+    _mode_of = descriptors.Awaited
 
     def __init__(
         self,
@@ -197,17 +186,17 @@ class AsyncClient(_Client[Awaited, AsyncTransport]):
         jitter: Callable[[], float] = random.random,
     ) -> None:
         address = _address(base_url, api_key, allow_http=allow_http)
-        policy = RetryPolicy(timeout_s, max_attempts, max_total_s)
+        policy = exchange.RetryPolicy(timeout_s, max_attempts, max_total_s)
         transport = transport or async_transport(address.base_url)
         http = httpx.AsyncClient(headers=address.headers, transport=transport)
         self._use(AsyncTransport(address, policy, http, sleep, clock, jitter))
 
     @property
-    def with_response(self) -> Operations[AwaitedResponses]:
+    def with_response(self) -> Operations[descriptors.AwaitedResponses]:
         """The same operations, each returning a `Response` with the result."""
-        return Operations(AwaitedResponses(self._transport))
+        return Operations(descriptors.AwaitedResponses(self._transport))
 
-    async def send(self, call: Call[T]) -> T:
+    async def send(self, call: calls.Call[T]) -> T:
         """Make a call that is described by hand, such as of an operation that this version does not know."""
         return (await self._transport.respond(call)).result
 

@@ -26,16 +26,9 @@ from typing import Any, Protocol, TypeVar, cast
 
 from attrs import field, frozen
 
+from meetcore.client import errors
 from meetcore.client.calls import Call
 from meetcore.client.decoding import decoded
-from meetcore.client.errors import (
-    ConnectionFailed,
-    MeetcoreError,
-    ServiceUnavailable,
-    TimedOut,
-    UnexpectedResponse,
-    error_for,
-)
 from meetcore.client.records import Response
 
 __all__ = [
@@ -159,7 +152,7 @@ def run_with_retries(
             result = read_response(call, reply)
             assert isinstance(reply, HttpResponse)
             return Response(reply.status, result, reply.headers, reply.body, attempt, call.idempotency_key)
-        except MeetcoreError as failure:
+        except errors.MeetcoreError as failure:
             error = failure
         error.attempts, error.idempotency_key = attempt, call.idempotency_key
         if not is_retryable(error) or attempt >= policy.max_attempts:
@@ -175,14 +168,14 @@ def run_with_retries(
     raise AssertionError("count does not end")  # pragma: no cover
 
 
-def is_retryable(error: MeetcoreError) -> bool:
+def is_retryable(error: errors.MeetcoreError) -> bool:
     """Return whether the same call may succeed later."""
-    return isinstance(error, ConnectionFailed) or error.status in RETRIED_STATUSES
+    return isinstance(error, errors.ConnectionFailed) or error.status in RETRIED_STATUSES
 
 
-def _is_free_too_late(error: MeetcoreError, reply: HttpResponse | NoResponse, left_s: float) -> bool:
+def _is_free_too_late(error: errors.MeetcoreError, reply: HttpResponse | NoResponse, left_s: float) -> bool:
     """Return whether a host becomes free only after the deadline, by the date of the response."""
-    at = error.next_available_at if isinstance(error, ServiceUnavailable) else None
+    at = error.next_available_at if isinstance(error, errors.ServiceUnavailable) else None
     date = _date_of(reply.headers) if isinstance(reply, HttpResponse) else None
     return at is not None and date is not None and (at - date).total_seconds() > left_s
 
@@ -190,7 +183,7 @@ def _is_free_too_late(error: MeetcoreError, reply: HttpResponse | NoResponse, le
 def read_response(call: Call[T], reply: HttpResponse | NoResponse) -> T:
     """Return the result in a reply, or raise the `MeetcoreError` of it."""
     if isinstance(reply, NoResponse):
-        kind = TimedOut if reply.is_timeout else ConnectionFailed
+        kind = errors.TimedOut if reply.is_timeout else errors.ConnectionFailed
         raise kind(f"{call.method} {call.path}: {reply.reason}")
     if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
         raise _refusal(call, reply)
@@ -218,20 +211,20 @@ class _Envelope:
     error: _ErrorFields
 
 
-def _refusal(call: Call[Any], response: HttpResponse) -> MeetcoreError:
+def _refusal(call: Call[Any], response: HttpResponse) -> errors.MeetcoreError:
     envelope = decoded(response.body, _Envelope)
     if envelope is None:
         return _unexpected(call, response, "a body that is no error of the API")
     failure, about = envelope.error, _about(response)
     about["request_id"] = failure.request_id or about["request_id"]
-    return error_for(failure.code)(
+    return errors.error_for(failure.code)(
         failure.message, code=failure.code, details=failure.details, docs_url=failure.docs_url, **about
     )
 
 
-def _unexpected(call: Call[Any], response: HttpResponse, what: str) -> UnexpectedResponse:
+def _unexpected(call: Call[Any], response: HttpResponse, what: str) -> errors.UnexpectedResponse:
     text = f"{call.method} {call.path}: status {response.status} with {what}"
-    return UnexpectedResponse(text, **_about(response))
+    return errors.UnexpectedResponse(text, **_about(response))
 
 
 def _about(response: HttpResponse) -> dict[str, Any]:

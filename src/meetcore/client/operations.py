@@ -14,38 +14,10 @@ from os import PathLike
 from types import NoneType
 from typing import TypedDict, Unpack
 
-from meetcore.client.calls import (
-    Call,
-    Id,
-    Listing,
-    Moment,
-    change,
-    day_text,
-    encode,
-    given,
-    path_of,
-    read,
-    read_pages,
-    time_text,
-)
+from meetcore.client import calls, records
 from meetcore.client.descriptors import M, Resource, listing, operation, procedure
 from meetcore.client.exchange import Procedure
 from meetcore.client.procedures import NoteWait, WritesBytes, recording_download
-from meetcore.client.records import (
-    Account,
-    Balance,
-    Cancellation,
-    CreditPackage,
-    Download,
-    DownloadUrl,
-    Estimate,
-    Meeting,
-    Note,
-    PricingTier,
-    Recording,
-    Topup,
-    Transaction,
-)
 
 __all__ = [
     "AccountOperations", "CreditOperations", "MeetingFlags", "MeetingOperations", "NoteOperations",
@@ -74,14 +46,14 @@ class AccountOperations(Resource[M]):
     """The caller's account, and the price list."""
 
     @operation
-    def me(self) -> Call[Account]:
+    def me(self) -> calls.Call[records.Account]:
         """Return the key's account, its scopes and the balance. Any valid key may ask."""
-        return read("/me", Account)
+        return calls.read("/me", records.Account)
 
     @listing
-    def pricing_tiers(self, *, page_size: int | None = None) -> Listing[PricingTier]:
+    def pricing_tiers(self, *, page_size: int | None = None) -> calls.Listing[records.PricingTier]:
         """List the tiers on sale."""
-        return read_pages("/pricing-tiers", PricingTier, page_size)
+        return calls.read_pages("/pricing-tiers", records.PricingTier, page_size)
 
 
 class MeetingOperations(Resource[M]):
@@ -99,7 +71,7 @@ class MeetingOperations(Resource[M]):
         password: str | None = None,
         idempotency_key: str | None = None,
         **flags: Unpack[MeetingFlags],
-    ) -> Call[Meeting]:
+    ) -> calls.Call[records.Meeting]:
         """Create a meeting and deduct its credits, once for each idempotency key.
 
         Args:
@@ -117,73 +89,79 @@ class MeetingOperations(Resource[M]):
             ServiceUnavailable: no host is free at that time.
             UpstreamError: the provider refused, or has not responded; the same key gets the result later.
         """
-        body = given(
+        body = calls.given(
             title=title,
-            date=day_text(date),
-            start_time=time_text(start_time),
+            date=calls.day_text(date),
+            start_time=calls.time_text(start_time),
             pricing_tier_id=pricing_tier_id,
             description=description,
             password=password,
             **_checked(flags),
         )
-        return change("POST", "/meetings", Meeting, idempotency_key, body)
+        return calls.change("POST", "/meetings", records.Meeting, idempotency_key, body)
 
     @operation
-    def get(self, meeting_id: Id) -> Call[Meeting]:
+    def get(self, meeting_id: calls.Id) -> calls.Call[records.Meeting]:
         """Read a meeting."""
-        return read(path_of("meetings", meeting_id), Meeting)
+        return calls.read(calls.path_of("meetings", meeting_id), records.Meeting)
 
     @listing
     def list(
         self,
         *,
         status: str | None = None,
-        from_: Moment | None = None,
-        to: Moment | None = None,
+        from_: calls.Moment | None = None,
+        to: calls.Moment | None = None,
         page_size: int | None = None,
-    ) -> Listing[Meeting]:
+    ) -> calls.Listing[records.Meeting]:
         """List the meetings in a state such as `MeetingStatus.SCHEDULED`, the newest first.
 
         They start in [`from_`, `to`); a day begins at 00:00 WIB. `page_size` is 1 to 100.
         """
-        return read_pages("/meetings", Meeting, page_size, from_=from_, to=to, status=status)
+        return calls.read_pages("/meetings", records.Meeting, page_size, from_=from_, to=to, status=status)
 
     @operation
-    def cancel(self, meeting_id: Id, *, idempotency_key: str | None = None) -> Call[Cancellation]:
+    def cancel(
+        self, meeting_id: calls.Id, *, idempotency_key: str | None = None
+    ) -> calls.Call[records.Cancellation]:
         """Cancel a meeting with a refund, or end a running one without; raise `Conflict` after its end."""
-        return change("DELETE", path_of("meetings", meeting_id), Cancellation, idempotency_key)
+        return calls.change(
+            "DELETE", calls.path_of("meetings", meeting_id), records.Cancellation, idempotency_key
+        )
 
 
 class CreditOperations(Resource[M]):
     """Credits."""
 
     @operation
-    def get(self) -> Call[Balance]:
+    def get(self) -> calls.Call[records.Balance]:
         """Return the balance, the reserved part of it, and the key's daily cap."""
-        return read("/credits", Balance)
+        return calls.read("/credits", records.Balance)
 
     @operation
-    def estimate_meeting(self, *, pricing_tier_id: str, **flags: Unpack[MeetingFlags]) -> Call[Estimate]:
+    def estimate_meeting(
+        self, *, pricing_tier_id: str, **flags: Unpack[MeetingFlags]
+    ) -> calls.Call[records.Estimate]:
         """Return the price of a meeting, which `meetings.create` charges.
 
         The arguments are those of `meetings.create`. Flags that the provider lacks are refused here, too.
         """
-        return _estimate(given(type="meeting", pricing_tier_id=pricing_tier_id, **_checked(flags)))
+        return _estimate(calls.given(type="meeting", pricing_tier_id=pricing_tier_id, **_checked(flags)))
 
     @operation
-    def estimate_notulen(self, *, duration: int) -> Call[Estimate]:
+    def estimate_notulen(self, *, duration: int) -> calls.Call[records.Estimate]:
         """Return the price of the notes of a recording, by its length in minutes."""
         return _estimate({"type": "notulen", "duration": duration})
 
     @listing
-    def packages(self, *, page_size: int | None = None) -> Listing[CreditPackage]:
+    def packages(self, *, page_size: int | None = None) -> calls.Listing[records.CreditPackage]:
         """List the packages of credits on sale; none where the service sells no credits online."""
-        return read_pages("/credit-packages", CreditPackage, page_size)
+        return calls.read_pages("/credit-packages", records.CreditPackage, page_size)
 
     @operation
     def start_topup(
         self, *, package_id: str | None = None, credits: int | None = None, idempotency_key: str | None = None
-    ) -> Call[Topup]:
+    ) -> calls.Call[records.Topup]:
         """Start a payment for credits: a person pays at its `payment_url`. Give one of both.
 
         Raises:
@@ -191,61 +169,65 @@ class CreditOperations(Resource[M]):
             Unprocessable: the service sells no credits online, or too many payments are pending.
             UpstreamError: the payment gateway refused, or did not answer.
         """
-        body = given(package_id=package_id, credits=credits)
-        return change("POST", "/credits/topups", Topup, idempotency_key, body)
+        body = calls.given(package_id=package_id, credits=credits)
+        return calls.change("POST", "/credits/topups", records.Topup, idempotency_key, body)
 
     @listing
-    def topups(self, *, page_size: int | None = None) -> Listing[Topup]:
+    def topups(self, *, page_size: int | None = None) -> calls.Listing[records.Topup]:
         """List the payments for credits, the newest first."""
-        return read_pages("/credits/topups", Topup, page_size)
+        return calls.read_pages("/credits/topups", records.Topup, page_size)
 
     @operation
-    def topup(self, topup_id: Id) -> Call[Topup]:
+    def topup(self, topup_id: calls.Id) -> calls.Call[records.Topup]:
         """Read a payment for credits; it is `paid` once the gateway has confirmed it."""
-        return read(path_of("credits", "topups", topup_id), Topup)
+        return calls.read(calls.path_of("credits", "topups", topup_id), records.Topup)
 
     @listing
     def transactions(
         self,
         *,
         kind: str | None = None,
-        from_: Moment | None = None,
-        to: Moment | None = None,
+        from_: calls.Moment | None = None,
+        to: calls.Moment | None = None,
         page_size: int | None = None,
-    ) -> Listing[Transaction]:
+    ) -> calls.Listing[records.Transaction]:
         """List the ledger's entries of a kind such as `TransferKind.TOPUP`, the newest first.
 
         They were made in [`from_`, `to`); a day begins at 00:00 WIB. `page_size` is 1 to 100.
         """
-        return read_pages("/credits/transactions", Transaction, page_size, from_=from_, to=to, kind=kind)
+        return calls.read_pages(
+            "/credits/transactions", records.Transaction, page_size, from_=from_, to=to, kind=kind
+        )
 
 
-def _estimate(body: dict[str, object]) -> Call[Estimate]:
-    return Call("POST", "/credits/estimate", Estimate, body=encode(body))
+def _estimate(body: dict[str, object]) -> calls.Call[records.Estimate]:
+    return calls.Call("POST", "/credits/estimate", records.Estimate, body=calls.encode(body))
 
 
 class RecordingOperations(Resource[M]):
     """Recordings."""
 
     @listing
-    def list(self, *, meeting_id: Id | None = None, page_size: int | None = None) -> Listing[Recording]:
+    def list(
+        self, *, meeting_id: calls.Id | None = None, page_size: int | None = None
+    ) -> calls.Listing[records.Recording]:
         """List the recordings, the newest first; `meeting_id` picks that of a meeting."""
-        return read_pages("/recordings", Recording, page_size, meeting_id=meeting_id)
+        return calls.read_pages("/recordings", records.Recording, page_size, meeting_id=meeting_id)
 
     @operation
-    def get(self, recording_id: Id) -> Call[Recording]:
+    def get(self, recording_id: calls.Id) -> calls.Call[records.Recording]:
         """Read a recording."""
-        return read(path_of("recordings", recording_id), Recording)
+        return calls.read(calls.path_of("recordings", recording_id), records.Recording)
 
     @operation
-    def download_url(self, recording_id: Id) -> Call[DownloadUrl]:
+    def download_url(self, recording_id: calls.Id) -> calls.Call[records.DownloadUrl]:
         """Make a link that downloads the recording without a key, for 15 minutes; else raise `Gone`."""
-        return read(path_of("recordings", recording_id, "download-url"), DownloadUrl)
+        return calls.read(calls.path_of("recordings", recording_id, "download-url"), records.DownloadUrl)
 
     @procedure
     def download(
-        self, recording_id: Id, to: str | PathLike[str] | WritesBytes, *, part: int | None = None
-    ) -> Procedure[Download]:
+        self, recording_id: calls.Id, to: str | PathLike[str] | WritesBytes, *, part: int | None = None
+    ) -> Procedure[records.Download]:
         """Download a recording, and resume where a connection breaks off.
 
         The recording of a meeting that was paused has several parts. All of them are downloaded to a path:
@@ -265,11 +247,13 @@ class RecordingOperations(Resource[M]):
 
     @operation
     def delete(
-        self, recording_id: Id, *, with_notes: bool | None = None, idempotency_key: str | None = None
-    ) -> Call[None]:
+        self, recording_id: calls.Id, *, with_notes: bool | None = None, idempotency_key: str | None = None
+    ) -> calls.Call[None]:
         """Delete a recording for good; `with_notes` erases its notes and their events, too."""
         query = {} if with_notes is None else {"with_notes": "true" if with_notes else "false"}
-        return change("DELETE", path_of("recordings", recording_id), NoneType, idempotency_key, query=query)
+        return calls.change(
+            "DELETE", calls.path_of("recordings", recording_id), NoneType, idempotency_key, query=query
+        )
 
 
 class NoteOperations(Resource[M]):
@@ -277,8 +261,8 @@ class NoteOperations(Resource[M]):
 
     @operation
     def create(
-        self, *, recording_id: Id, language: str | None = None, idempotency_key: str | None = None
-    ) -> Call[Note]:
+        self, *, recording_id: calls.Id, language: str | None = None, idempotency_key: str | None = None
+    ) -> calls.Call[records.Note]:
         """Have notes written, once for each idempotency key. They are charged when they are completed.
 
         Args:
@@ -291,24 +275,30 @@ class NoteOperations(Resource[M]):
             ServiceUnavailable: more of the recording has come and was not measured in time.
             InsufficientCredits, CreditCapExceeded: nothing is held or charged.
         """
-        body = given(recording_id=str(recording_id), language=language)
-        return change("POST", "/notes", Note, idempotency_key, body)
+        body = calls.given(recording_id=str(recording_id), language=language)
+        return calls.change("POST", "/notes", records.Note, idempotency_key, body)
 
     @listing
     def list(
         self,
         *,
-        meeting_id: Id | None = None,
-        recording_id: Id | None = None,
+        meeting_id: calls.Id | None = None,
+        recording_id: calls.Id | None = None,
         page_size: int | None = None,
-    ) -> Listing[Note]:
+    ) -> calls.Listing[records.Note]:
         """List the notes of a meeting, of a recording or all, with their content, the newest first."""
-        return read_pages("/notes", Note, page_size, meeting_id=meeting_id, recording_id=recording_id)
+        return calls.read_pages(
+            "/notes", records.Note, page_size, meeting_id=meeting_id, recording_id=recording_id
+        )
 
     @procedure
     def wait(
-        self, note_id: Id | None = None, *, meeting_id: Id | None = None, timeout_s: float = 1800.0
-    ) -> Procedure[Note]:
+        self,
+        note_id: calls.Id | None = None,
+        *,
+        meeting_id: calls.Id | None = None,
+        timeout_s: float = 1800.0,
+    ) -> Procedure[records.Note]:
         """Wait until a note is completed: poll it, first after 1 s and at last every 15 s.
 
         Args:
@@ -324,15 +314,15 @@ class NoteOperations(Resource[M]):
         if not timeout_s > 0:
             raise ValueError("timeout_s is above 0")
         if note_id is not None:
-            return NoteWait(read(path_of("notes", note_id), Note), timeout_s)
-        return NoteWait(read_pages("/notes", Note, 1, meeting_id=meeting_id).first, timeout_s)
+            return NoteWait(calls.read(calls.path_of("notes", note_id), records.Note), timeout_s)
+        return NoteWait(calls.read_pages("/notes", records.Note, 1, meeting_id=meeting_id).first, timeout_s)
 
     @operation
-    def get(self, note_id: Id) -> Call[Note]:
+    def get(self, note_id: calls.Id) -> calls.Call[records.Note]:
         """Read a note; raise `Gone` where it was erased with its recording."""
-        return read(path_of("notes", note_id), Note)
+        return calls.read(calls.path_of("notes", note_id), records.Note)
 
     @operation
-    def markdown(self, note_id: Id) -> Call[str]:
+    def markdown(self, note_id: calls.Id) -> calls.Call[str]:
         """Read a note as Markdown, for people."""
-        return read(path_of("notes", note_id), str, {"format": "markdown"})
+        return calls.read(calls.path_of("notes", note_id), str, {"format": "markdown"})

@@ -13,19 +13,9 @@ from uuid import uuid4
 
 from attrs import define, frozen
 
+from meetcore.client import exchange
 from meetcore.client.calls import Call, Id, path_of, read
 from meetcore.client.errors import MeetcoreError, NoteFailed, UnexpectedResponse, WaitTimedOut
-from meetcore.client.exchange import (
-    Fetch,
-    HttpResponse,
-    Means,
-    NoResponse,
-    Pause,
-    Step,
-    Steps,
-    is_retryable,
-    read_response,
-)
 from meetcore.client.records import Download, DownloadUrl, Note, NoteStatus, Page
 
 __all__ = ["NoteWait", "RecordingDownload", "WritesBytes", "recording_download"]
@@ -117,7 +107,7 @@ class RecordingDownload:
     to: Path | WritesBytes
     part: int | None
 
-    def steps(self, means: Means) -> Steps[Download]:
+    def steps(self, means: exchange.Means) -> exchange.Steps[Download]:
         """Download the wanted parts."""
         if not isinstance(self.to, Path):
             sink = _Sink(self.to, must_be_last=self.part is None)
@@ -134,7 +124,9 @@ class RecordingDownload:
                 break
         return Download(size_bytes, tuple(paths), has_more)
 
-    def _file(self, number: int, path: Path, means: Means) -> Generator[Step, Any, tuple[_Sink, bool]]:
+    def _file(
+        self, number: int, path: Path, means: exchange.Means
+    ) -> Generator[exchange.Step, Any, tuple[_Sink, bool]]:
         partial = path.with_name(f".{path.name}.{uuid4().hex}.part")
         try:
             with partial.open("xb") as file:
@@ -145,36 +137,38 @@ class RecordingDownload:
             partial.unlink(missing_ok=True)
         return sink, has_more
 
-    def _part(self, number: int, sink: _Sink, means: Means) -> Generator[Step, Any, bool]:
+    def _part(self, number: int, sink: _Sink, means: exchange.Means) -> Generator[exchange.Step, Any, bool]:
         """Fetch a part; return whether another follows. Only attempts without progress count as failures."""
         about: Call[None] = Call("GET", path_of("downloads", "recordings", self.recording_id), type(None))
         failures = 0
         while True:
             before = sink.position
             reply = yield from self._attempt(number, sink)
-            if isinstance(reply, HttpResponse) and reply.status in (200, 206) and sink.is_whole:
+            if isinstance(reply, exchange.HttpResponse) and reply.status in (200, 206) and sink.is_whole:
                 return _next_of(reply.headers) is not None
             failures = 1 if sink.position > before else failures + 1
             error = _error_of(about, reply)
             error.attempts = failures
-            if not is_retryable(error) or failures >= means.policy.max_attempts:
+            if not exchange.is_retryable(error) or failures >= means.policy.max_attempts:
                 raise error
-            yield Pause(means.policy.wait_s(failures, error.retry_after_s, means.jitter()))
+            yield exchange.Pause(means.policy.wait_s(failures, error.retry_after_s, means.jitter()))
 
-    def _attempt(self, number: int, sink: _Sink) -> Generator[Step, Any, HttpResponse | NoResponse]:
+    def _attempt(
+        self, number: int, sink: _Sink
+    ) -> Generator[exchange.Step, Any, exchange.HttpResponse | exchange.NoResponse]:
         link: DownloadUrl = yield read(path_of("recordings", self.recording_id, "download-url"), DownloadUrl)
         url = link.url
-        reply: HttpResponse | NoResponse
+        reply: exchange.HttpResponse | exchange.NoResponse
         for _ in range(number - 1):  # the response of each part links to the next
-            reply = yield Fetch("HEAD", url, _HEADERS, _is_success, _ignore)
-            if isinstance(reply, NoResponse) or not _is_success(reply.status, {}):
+            reply = yield exchange.Fetch("HEAD", url, _HEADERS, _is_success, _ignore)
+            if isinstance(reply, exchange.NoResponse) or not _is_success(reply.status, {}):
                 return reply
             following = _next_of(reply.headers)
             if following is None:
                 raise ValueError(f"this recording has no part {number}")
             url = following
         span = {"Range": f"bytes={sink.position}-"} if sink.position else {}
-        reply = yield Fetch("GET", url, _HEADERS | span, sink.is_wanted, sink.take)
+        reply = yield exchange.Fetch("GET", url, _HEADERS | span, sink.is_wanted, sink.take)
         return reply
 
 
@@ -186,11 +180,11 @@ def _ignore(_: bytes) -> None:
     """Take the body of a HEAD, which has none."""
 
 
-def _error_of(about: Call[None], reply: HttpResponse | NoResponse) -> MeetcoreError:
-    if isinstance(reply, HttpResponse) and reply.status in (200, 206):
-        reply = NoResponse("the download ended before its end")
+def _error_of(about: Call[None], reply: exchange.HttpResponse | exchange.NoResponse) -> MeetcoreError:
+    if isinstance(reply, exchange.HttpResponse) and reply.status in (200, 206):
+        reply = exchange.NoResponse("the download ended before its end")
     try:
-        read_response(about, reply)
+        exchange.read_response(about, reply)
     except MeetcoreError as error:
         return error
     raise AssertionError("a success is no error")  # pragma: no cover
@@ -203,7 +197,7 @@ class NoteWait:
     ask: Call[Note] | Call[Page[Note]]
     timeout_s: float
 
-    def steps(self, means: Means) -> Steps[Note]:
+    def steps(self, means: exchange.Means) -> exchange.Steps[Note]:
         """Poll until the note is completed, has failed, or time is up."""
         ends_at, pause_s = means.clock() + self.timeout_s, _FIRST_PAUSE_S
         while True:
@@ -216,5 +210,5 @@ class NoteWait:
             left_s = ends_at - means.clock()
             if left_s <= 0:
                 raise WaitTimedOut(f"no completed note within {self.timeout_s:g} s", note=note)
-            yield Pause(min(pause_s, left_s))
+            yield exchange.Pause(min(pause_s, left_s))
             pause_s = min(_LONGEST_PAUSE_S, pause_s * _GROWTH)

@@ -16,20 +16,7 @@ import httpx
 from attrs import define, evolve, field, frozen
 
 import meetcore
-from meetcore.client.calls import Call
-from meetcore.client.exchange import (
-    Fetch,
-    HttpResponse,
-    Means,
-    NoResponse,
-    Pause,
-    Procedure,
-    RetryPolicy,
-    Send,
-    Step,
-    run_with_retries,
-)
-from meetcore.client.records import RateLimit, Response, read_rate_limit
+from meetcore.client import calls, exchange, records
 from meetcore.domain.proxies import is_in_the_clear, proxy_of
 
 __all__ = [
@@ -136,7 +123,7 @@ class ServiceAddress:
             "User-Agent": f"meetcore-python/{meetcore.__version__}",
         }
 
-    def request(self, send: Send) -> dict[str, Any]:
+    def request(self, send: exchange.Send) -> dict[str, Any]:
         """Return the arguments of a request for httpx."""
         call = send.call
         headers = dict(self.extra_headers)
@@ -176,17 +163,19 @@ class _Body:
             raise TimeoutError
         self.pieces.append(piece)
 
-    def whole(self, response: httpx.Response) -> HttpResponse:
+    def whole(self, response: httpx.Response) -> exchange.HttpResponse:
         """Return the response with the body that was read."""
         headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
-        return HttpResponse(response.status_code, headers, b"".join(self.pieces))
+        return exchange.HttpResponse(response.status_code, headers, b"".join(self.pieces))
 
 
 @define
 class _Outcome:
     """The reply to one request."""
 
-    reply: HttpResponse | NoResponse = field(factory=lambda: NoResponse("no response"))
+    reply: exchange.HttpResponse | exchange.NoResponse = field(
+        factory=lambda: exchange.NoResponse("no response")
+    )
 
 
 @contextmanager
@@ -196,22 +185,24 @@ def _catch_failures() -> Iterator[_Outcome]:
     try:
         yield outcome
     except (httpx.TimeoutException, TimeoutError):
-        outcome.reply = NoResponse("no complete response in time", is_timeout=True)
+        outcome.reply = exchange.NoResponse("no complete response in time", is_timeout=True)
     except httpx.RequestError as error:
-        outcome.reply = NoResponse(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+        outcome.reply = exchange.NoResponse(
+            f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        )
     except _TooLarge as error:
-        outcome.reply = NoResponse(str(error))
+        outcome.reply = exchange.NoResponse(str(error))
 
 
 @define
 class LastSeen:
     """The rate limit by the last response, shared by a client and the clients derived from it."""
 
-    rate_limit: RateLimit | None = None
+    rate_limit: records.RateLimit | None = None
 
-    def note(self, response: HttpResponse) -> HttpResponse:
+    def note(self, response: exchange.HttpResponse) -> exchange.HttpResponse:
         """Keep the rate limit of a response, and return the response."""
-        self.rate_limit = read_rate_limit(response.headers) or self.rate_limit
+        self.rate_limit = records.read_rate_limit(response.headers) or self.rate_limit
         return response
 
 
@@ -220,22 +211,22 @@ class SyncTransport:
     """Sends over HTTP and blocks. Threads may share it."""
 
     address: ServiceAddress
-    policy: RetryPolicy
+    policy: exchange.RetryPolicy
     http: httpx.Client = field(repr=False)
     sleep: Callable[[float], object]
     clock: Callable[[], float]
     jitter: Callable[[], float]
     last_seen: LastSeen = field(factory=LastSeen)
 
-    def respond(self, call: Call[T]) -> Response[T]:
+    def respond(self, call: calls.Call[T]) -> records.Response[T]:
         """Make a call; return its response or raise a `MeetcoreError`."""
-        return self._run(run_with_retries(call, self.policy, self.clock, self.jitter))
+        return self._run(exchange.run_with_retries(call, self.policy, self.clock, self.jitter))
 
-    def run_procedure(self, wanted: Procedure[T]) -> T:
+    def run_procedure(self, wanted: exchange.Procedure[T]) -> T:
         """Run the steps of a procedure; return its result or raise the error of a step."""
-        return self._run(wanted.steps(Means(self.policy, self.clock, self.jitter)))
+        return self._run(wanted.steps(exchange.Means(self.policy, self.clock, self.jitter)))
 
-    def _run(self, steps: Generator[Step | Send, Any, T]) -> T:
+    def _run(self, steps: Generator[exchange.Step | exchange.Send, Any, T]) -> T:
         with closing(steps):
             try:
                 step = next(steps)
@@ -245,20 +236,20 @@ class SyncTransport:
                 result: T = done.value
                 return result
 
-    def _take(self, step: Step | Send) -> object:
+    def _take(self, step: exchange.Step | exchange.Send) -> object:
         match step:
-            case Pause(seconds):
+            case exchange.Pause(seconds):
                 return self.sleep(seconds)
-            case Send():
+            case exchange.Send():
                 if step.wait_s:
                     self.sleep(step.wait_s)
                 return self._ask(step)
-            case Fetch():
+            case exchange.Fetch():
                 return self._fetch(step)
-            case Call():
+            case calls.Call():
                 return self.respond(step).result
 
-    def _ask(self, send: Send) -> HttpResponse | NoResponse:
+    def _ask(self, send: exchange.Send) -> exchange.HttpResponse | exchange.NoResponse:
         body = _Body(self.clock, self.clock() + send.timeout_s)
         with _catch_failures() as outcome, self.http.stream(**self.address.request(send)) as response:
             for piece in response.iter_bytes():
@@ -266,7 +257,7 @@ class SyncTransport:
             outcome.reply = self.last_seen.note(body.whole(response))
         return outcome.reply
 
-    def _fetch(self, fetch: Fetch) -> HttpResponse | NoResponse:
+    def _fetch(self, fetch: exchange.Fetch) -> exchange.HttpResponse | exchange.NoResponse:
         with _catch_failures() as outcome:
             response = self.http.send(_without_key(self.http, fetch, self.policy.timeout_s), stream=True)
             with closing(response):
@@ -282,24 +273,24 @@ class AsyncTransport:
     """Sends over HTTP on asyncio, and on trio with a `sleep` of trio's. Tasks may share it."""
 
     address: ServiceAddress
-    policy: RetryPolicy
+    policy: exchange.RetryPolicy
     http: httpx.AsyncClient = field(repr=False)
     sleep: Callable[[float], Awaitable[object]]
     clock: Callable[[], float]
     jitter: Callable[[], float]
     last_seen: LastSeen = field(factory=LastSeen)
 
-    async def respond(self, call: Call[T]) -> Response[T]:
+    async def respond(self, call: calls.Call[T]) -> records.Response[T]:
         """Make a call; return its response or raise a `MeetcoreError`."""
         can_wait = _is_asyncio() or self.sleep is not asyncio.sleep
         policy = self.policy if can_wait else evolve(self.policy, max_attempts=1)
-        return await self._run(run_with_retries(call, policy, self.clock, self.jitter))
+        return await self._run(exchange.run_with_retries(call, policy, self.clock, self.jitter))
 
-    async def run_procedure(self, wanted: Procedure[T]) -> T:
+    async def run_procedure(self, wanted: exchange.Procedure[T]) -> T:
         """Run the steps of a procedure; return its result or raise the error of a step."""
-        return await self._run(wanted.steps(Means(self.policy, self.clock, self.jitter)))
+        return await self._run(wanted.steps(exchange.Means(self.policy, self.clock, self.jitter)))
 
-    async def _run(self, steps: Generator[Step | Send, Any, T]) -> T:
+    async def _run(self, steps: Generator[exchange.Step | exchange.Send, Any, T]) -> T:
         with closing(steps):
             try:
                 step = next(steps)
@@ -309,20 +300,20 @@ class AsyncTransport:
                 result: T = done.value
                 return result
 
-    async def _take(self, step: Step | Send) -> object:
+    async def _take(self, step: exchange.Step | exchange.Send) -> object:
         match step:
-            case Pause(seconds):
+            case exchange.Pause(seconds):
                 return await self.sleep(seconds)
-            case Send():
+            case exchange.Send():
                 if step.wait_s:
                     await self.sleep(step.wait_s)
                 return await self._ask(step)
-            case Fetch():
+            case exchange.Fetch():
                 return await self._fetch(step)
-            case Call():
+            case calls.Call():
                 return (await self.respond(step)).result
 
-    async def _ask(self, send: Send) -> HttpResponse | NoResponse:
+    async def _ask(self, send: exchange.Send) -> exchange.HttpResponse | exchange.NoResponse:
         body = _Body(self.clock, self.clock() + send.timeout_s)
         with _catch_failures() as outcome:
             async with self.http.stream(**self.address.request(send)) as response:
@@ -331,7 +322,7 @@ class AsyncTransport:
                 outcome.reply = self.last_seen.note(body.whole(response))
         return outcome.reply
 
-    async def _fetch(self, fetch: Fetch) -> HttpResponse | NoResponse:
+    async def _fetch(self, fetch: exchange.Fetch) -> exchange.HttpResponse | exchange.NoResponse:
         with _catch_failures() as outcome:
             request = _without_key(self.http, fetch, self.policy.timeout_s)
             response = await self.http.send(request, stream=True)
@@ -354,15 +345,17 @@ def _is_asyncio() -> bool:
     return True
 
 
-def _without_key(http: httpx.Client | httpx.AsyncClient, fetch: Fetch, timeout_s: float) -> httpx.Request:
+def _without_key(
+    http: httpx.Client | httpx.AsyncClient, fetch: exchange.Fetch, timeout_s: float
+) -> httpx.Request:
     request = http.build_request(fetch.method, fetch.url, headers=dict(fetch.headers), timeout=timeout_s)
     del request.headers["Authorization"]
     return request
 
 
 def _taker_of(
-    fetch: Fetch, response: httpx.Response
-) -> tuple[Callable[[bytes], object], Callable[[], HttpResponse]]:
+    fetch: exchange.Fetch, response: httpx.Response
+) -> tuple[Callable[[bytes], object], Callable[[], exchange.HttpResponse]]:
     """Return the consumer of the body's pieces, and a function that returns the response at its end."""
     head = _Body(lambda: 0.0, 0.0)
     headers = head.whole(response).headers

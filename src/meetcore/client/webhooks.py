@@ -12,32 +12,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from meetcore.client.calls import (
-    Call,
-    Id,
-    Listing,
-    Moment,
-    change,
-    given,
-    instant_text,
-    path_of,
-    read,
-    read_pages,
-)
-from meetcore.client.decoding import converted, decoded
-from meetcore.client.descriptors import M, Resource, listing, operation
-from meetcore.client.errors import InvalidEvent
-from meetcore.client.records import (
-    BalanceChange,
-    Delivery,
-    Event,
-    EventKind,
-    Meeting,
-    Note,
-    Recording,
-    Recovery,
-    Webhook,
-)
+from meetcore.client import calls, decoding, descriptors, errors, records
 from meetcore.domain.webhooks.endpoints import UNSET, Unset
 from meetcore.domain.webhooks.signature import (
     SECRET_PREFIX,
@@ -50,10 +25,10 @@ from meetcore.domain.webhooks.signature import (
 __all__ = ["EventOperations", "SignatureRejected", "WebhookEvent", "WebhookOperations", "verify_webhook"]
 
 
-class WebhookOperations(Resource[M]):
+class WebhookOperations(descriptors.Resource[descriptors.M]):
     """Webhooks and their deliveries."""
 
-    @operation
+    @descriptors.operation
     def create(
         self,
         *,
@@ -61,92 +36,102 @@ class WebhookOperations(Resource[M]):
         event_types: Iterable[str],
         description: str | None = None,
         idempotency_key: str | None = None,
-    ) -> Call[Webhook]:
+    ) -> calls.Call[records.Webhook]:
         """Register an https URL for notifications. The result holds the secret: keep it.
 
         Raises `Conflict` where the URL is registered; `existing_id` names its webhook.
         """
-        body = given(url=url, event_types=_kinds(event_types), description=description)
-        return change("POST", "/webhooks", Webhook, idempotency_key, body)
+        body = calls.given(url=url, event_types=_kinds(event_types), description=description)
+        return calls.change("POST", "/webhooks", records.Webhook, idempotency_key, body)
 
-    @operation
-    def get(self, webhook_id: Id) -> Call[Webhook]:
+    @descriptors.operation
+    def get(self, webhook_id: calls.Id) -> calls.Call[records.Webhook]:
         """Read a webhook, with its secret if the key may write."""
-        return read(path_of("webhooks", webhook_id), Webhook)
+        return calls.read(calls.path_of("webhooks", webhook_id), records.Webhook)
 
-    @listing
-    def list(self, *, page_size: int | None = None) -> Listing[Webhook]:
+    @descriptors.listing
+    def list(self, *, page_size: int | None = None) -> calls.Listing[records.Webhook]:
         """List the webhooks, without their secrets."""
-        return read_pages("/webhooks", Webhook, page_size)
+        return calls.read_pages("/webhooks", records.Webhook, page_size)
 
-    @operation
+    @descriptors.operation
     def update(
         self,
-        webhook_id: Id,
+        webhook_id: calls.Id,
         *,
         event_types: Iterable[str] | Unset = UNSET,
         description: str | Unset | None = UNSET,
         is_active: bool | Unset = UNSET,
         idempotency_key: str | None = None,
-    ) -> Call[Webhook]:
+    ) -> calls.Call[records.Webhook]:
         """Change, pause or resume a webhook. Only given arguments change; None clears the description."""
         kinds = event_types if isinstance(event_types, Unset) else _kinds(event_types)
         body = {"event_types": kinds, "description": description, "is_active": is_active}
-        return change("PATCH", path_of("webhooks", webhook_id), Webhook, idempotency_key, body)
+        return calls.change(
+            "PATCH", calls.path_of("webhooks", webhook_id), records.Webhook, idempotency_key, body
+        )
 
-    @operation
-    def delete(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Call[None]:
+    @descriptors.operation
+    def delete(self, webhook_id: calls.Id, *, idempotency_key: str | None = None) -> calls.Call[None]:
         """Remove a webhook and its pending deliveries."""
-        return change("DELETE", path_of("webhooks", webhook_id), NoneType, idempotency_key)
+        return calls.change("DELETE", calls.path_of("webhooks", webhook_id), NoneType, idempotency_key)
 
-    @operation
+    @descriptors.operation
     def rotate_secret(
-        self, webhook_id: Id, *, overlap: int | None = None, idempotency_key: str | None = None
-    ) -> Call[Webhook]:
+        self, webhook_id: calls.Id, *, overlap: int | None = None, idempotency_key: str | None = None
+    ) -> calls.Call[records.Webhook]:
         """Replace the secret, also for pending deliveries. Verify with both secrets for a while.
 
         `overlap` is for how many hours, 0 to 24 (`None`), the Standard Webhooks headers are signed with the
         old one, too.
         """
         query = {} if overlap is None else {"overlap": str(overlap)}
-        path = path_of("webhooks", webhook_id, "rotate-secret")
-        return change("POST", path, Webhook, idempotency_key, query=query)
+        path = calls.path_of("webhooks", webhook_id, "rotate-secret")
+        return calls.change("POST", path, records.Webhook, idempotency_key, query=query)
 
-    @operation
-    def test(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Call[Delivery]:
+    @descriptors.operation
+    def test(
+        self, webhook_id: calls.Id, *, idempotency_key: str | None = None
+    ) -> calls.Call[records.Delivery]:
         """Send `webhook.test`, subscribed or not; raise `Conflict` while the webhook is not active."""
-        return change("POST", path_of("webhooks", webhook_id, "test"), Delivery, idempotency_key)
+        return calls.change(
+            "POST", calls.path_of("webhooks", webhook_id, "test"), records.Delivery, idempotency_key
+        )
 
-    @listing
+    @descriptors.listing
     def deliveries(
-        self, webhook_id: Id, *, status: str | None = None, page_size: int | None = None
-    ) -> Listing[Delivery]:
+        self, webhook_id: calls.Id, *, status: str | None = None, page_size: int | None = None
+    ) -> calls.Listing[records.Delivery]:
         """List the deliveries to a webhook with their attempts, the newest first."""
-        path = path_of("webhooks", webhook_id, "deliveries")
-        return read_pages(path, Delivery, page_size, status=status)
+        path = calls.path_of("webhooks", webhook_id, "deliveries")
+        return calls.read_pages(path, records.Delivery, page_size, status=status)
 
-    @operation
-    def delivery(self, webhook_id: Id, delivery_id: Id) -> Call[Delivery]:
+    @descriptors.operation
+    def delivery(self, webhook_id: calls.Id, delivery_id: calls.Id) -> calls.Call[records.Delivery]:
         """Read a delivery with its attempts."""
-        return read(path_of("webhooks", webhook_id, "deliveries", delivery_id), Delivery)
+        return calls.read(calls.path_of("webhooks", webhook_id, "deliveries", delivery_id), records.Delivery)
 
-    @operation
+    @descriptors.operation
     def resend(
-        self, webhook_id: Id, delivery_id: Id, *, idempotency_key: str | None = None
-    ) -> Call[Delivery]:
+        self, webhook_id: calls.Id, delivery_id: calls.Id, *, idempotency_key: str | None = None
+    ) -> calls.Call[records.Delivery]:
         """Send the event of a delivery again, byte for byte, as a new delivery."""
-        path = path_of("webhooks", webhook_id, "deliveries", delivery_id, "resend")
-        return change("POST", path, Delivery, idempotency_key)
+        path = calls.path_of("webhooks", webhook_id, "deliveries", delivery_id, "resend")
+        return calls.change("POST", path, records.Delivery, idempotency_key)
 
-    @operation
-    def recover(self, webhook_id: Id, *, since: Moment, idempotency_key: str | None = None) -> Call[Recovery]:
+    @descriptors.operation
+    def recover(
+        self, webhook_id: calls.Id, *, since: calls.Moment, idempotency_key: str | None = None
+    ) -> calls.Call[records.Recovery]:
         """Send the deliveries again that failed or expired since a time, at most 90 days ago.
 
         A day begins at 00:00 WIB. Ask again while `has_more` is true. Raises `Conflict` while it is not
         active.
         """
-        path = path_of("webhooks", webhook_id, "recover")
-        return change("POST", path, Recovery, idempotency_key, {"since": instant_text(since)})
+        path = calls.path_of("webhooks", webhook_id, "recover")
+        return calls.change(
+            "POST", path, records.Recovery, idempotency_key, {"since": calls.instant_text(since)}
+        )
 
 
 def _kinds(event_types: Iterable[str]) -> tuple[str, ...]:
@@ -155,42 +140,42 @@ def _kinds(event_types: Iterable[str]) -> tuple[str, ...]:
     return tuple(event_types)
 
 
-class EventOperations(Resource[M]):
+class EventOperations(descriptors.Resource[descriptors.M]):
     """Events, as webhooks delivered them; kept for 90 days."""
 
-    @listing
+    @descriptors.listing
     def list(
         self,
         *,
         type: str | None = None,
-        from_: Moment | None = None,
-        to: Moment | None = None,
+        from_: calls.Moment | None = None,
+        to: calls.Moment | None = None,
         page_size: int | None = None,
-    ) -> Listing[Event]:
+    ) -> calls.Listing[records.Event]:
         """List the events of a type such as `EventKind.NOTE_COMPLETED`, the newest first.
 
         They were made in [`from_`, `to`); a day begins at 00:00 WIB. `page_size` is 1 to 100.
         """
-        return read_pages("/events", Event, page_size, from_=from_, to=to, type=type)
+        return calls.read_pages("/events", records.Event, page_size, from_=from_, to=to, type=type)
 
-    @operation
-    def get(self, event_id: Id) -> Call[Event]:
+    @descriptors.operation
+    def get(self, event_id: calls.Id) -> calls.Call[records.Event]:
         """Read an event with its payload."""
-        return read(path_of("events", event_id), Event)
+        return calls.read(calls.path_of("events", event_id), records.Event)
 
 
-EventRecord = Meeting | BalanceChange | Webhook | Recording | Note
+EventRecord = records.Meeting | records.BalanceChange | records.Webhook | records.Recording | records.Note
 """The typed record of an event."""
 
 _RECORDS: Mapping[str, type[EventRecord]] = {
-    EventKind.MEETING_CREATED: Meeting,
-    EventKind.MEETING_ENDED: Meeting,
-    EventKind.RECORDING_READY: Recording,
-    EventKind.NOTE_COMPLETED: Note,
-    EventKind.NOTE_FAILED: Note,
-    EventKind.CREDIT_LOW: BalanceChange,
-    EventKind.CREDIT_TOPUP_SUCCEEDED: BalanceChange,
-    EventKind.WEBHOOK_TEST: Webhook,
+    records.EventKind.MEETING_CREATED: records.Meeting,
+    records.EventKind.MEETING_ENDED: records.Meeting,
+    records.EventKind.RECORDING_READY: records.Recording,
+    records.EventKind.NOTE_COMPLETED: records.Note,
+    records.EventKind.NOTE_FAILED: records.Note,
+    records.EventKind.CREDIT_LOW: records.BalanceChange,
+    records.EventKind.CREDIT_TOPUP_SUCCEEDED: records.BalanceChange,
+    records.EventKind.WEBHOOK_TEST: records.Webhook,
 }
 
 
@@ -243,11 +228,11 @@ def verify_webhook(
     if not known or len(texts) < len(known):
         raise ValueError(f"give the webhook's secret, {SECRET_PREFIX}..., as it was when it was registered")
     verify(texts, raw_body, _signature(headers), int(time.time() if now is None else now))
-    sent = decoded(raw_body, _Sent)
+    sent = decoding.decoded(raw_body, _Sent)
     if sent is None:
-        raise InvalidEvent("the body is signed and is no event that this version can read")
+        raise errors.InvalidEvent("the body is signed and is no event that this version can read")
     kind = _RECORDS.get(sent.type)
-    record = None if kind is None else converted(sent.data, kind)
+    record = None if kind is None else decoding.converted(sent.data, kind)
     return WebhookEvent(sent.id, sent.type, sent.created_at, sent.api_version, sent.data, record)
 
 

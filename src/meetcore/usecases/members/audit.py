@@ -20,7 +20,7 @@ from meetcore.domain.members.audit import (
     Detail,
     repeat_counter,
 )
-from meetcore.domain.members.passkeys import PasskeyOwner
+from meetcore.domain.members.passkeys import PasskeyOwner, attempts_counter, check_attempts
 from meetcore.domain.members.sign_in import request_window
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.usecases.runtime import Runtime
@@ -76,6 +76,16 @@ async def record_by_hand(
         await record_action(tx, runtime, now, origin, action, caller.account.id, target_id, **details)
 
 
+async def count_hit(counters: RateCounters, counter: UUID, now: datetime) -> int:
+    """Count what can be repeated at will; return how often it was done in the window, this time included."""
+    return await counters.hit(counter, OperationClass.WRITE, request_window(now))
+
+
+async def count_attempt(counters: RateCounters, step: str, client: str | None, now: datetime) -> None:
+    """Count a step of a client's attempt to sign in; raise `RateLimited` where there were too many."""
+    check_attempts(await count_hit(counters, attempts_counter(step, client), now), now)
+
+
 @frozen
 class BoundedAuditLog:
     """Writes entries of reads and of refused sign-ins, which can be repeated at will.
@@ -100,7 +110,7 @@ class BoundedAuditLog:
         """Write that `origin` did `action`, unless `subject` has repeated it too often."""
         now = self.runtime.now()
         counter = repeat_counter(action, subject)
-        hits = await self.counters.hit(counter, OperationClass.WRITE, request_window(now))
+        hits = await count_hit(self.counters, counter, now)
         if hits <= REPEATS_IN_A_WINDOW:
             async with self.store.at_once() as tx:
                 await record_action(tx, self.runtime, now, origin, action, account_id, target_id, **details)

@@ -19,22 +19,19 @@ from meetcore.domain.members.passkeys import (
     ChallengePurpose,
     Passkey,
     PasskeyOwner,
-    attempts_counter,
-    check_attempts,
     check_name,
     check_room,
     passkey_refused,
 )
 from meetcore.domain.members.roles import Action, OperatorAction, check_operator_allowed
-from meetcore.domain.members.sign_in import request_window, token_digest
+from meetcore.domain.members.sign_in import token_digest
 from meetcore.domain.members.views import SignedIn, SignedInOperator, check_member
 from meetcore.domain.notes.notes import Language
-from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports import identity, members, requests
 from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.mails import MailQueue
-from meetcore.usecases.members.audit import record_action
+from meetcore.usecases.members.audit import count_attempt, record_action
 from meetcore.usecases.runtime import Runtime
 
 DASHBOARD_PAGE = "/dashboard/passkeys"
@@ -85,10 +82,7 @@ class Passkeys:
         """Make a challenge for a new passkey; return the browser's options. May raise `RateLimited`."""
         _check_role(visitor.signed_in)
         owner, now = _owner(visitor.signed_in), self.runtime.now()
-        hits = await self.counters.hit(
-            attempts_counter("registration", str(owner.id)), OperationClass.WRITE, request_window(now)
-        )
-        check_attempts(hits, now)
+        await count_attempt(self.counters, "registration", str(owner.id), now)
         known = await self.queries.list_passkeys(owner)
         check_room(known)
         bytes_ = await ask(

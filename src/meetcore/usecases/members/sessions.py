@@ -16,7 +16,7 @@ from meetcore.domain.requests.rate_window import WINDOW_SECONDS, OperationClass,
 from meetcore.ports import identity, members, requests
 from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.members import sign_in_links
-from meetcore.usecases.members.audit import RefusedSignIns, record_action
+from meetcore.usecases.members.audit import RefusedSignIns, count_attempt, record_action
 from meetcore.usecases.members.passkeys import ask, use_up, verifier_of
 from meetcore.usecases.runtime import Runtime
 
@@ -209,7 +209,7 @@ class SignInWithPasskey:
     async def ask(self, cookie: str, client_address: str | None) -> dict[str, Any]:
         """Make a challenge for the holder of a cookie; return the browser's options."""
         verifier = verifier_of(self.open_verifier)
-        await self._count("challenge", client_address)
+        await count_attempt(self.counters, "challenge", client_address, self.runtime.now())
         return verifier.ask_to_sign_in(
             await ask(self.store, self.runtime, passkeys.ChallengePurpose.SIGN_IN, self.is_operators, cookie)
         )
@@ -219,7 +219,7 @@ class SignInWithPasskey:
     ) -> sign_in_links.NewSession | sign_in_links.NewOperatorSession:
         """Begin a session by the answer to a challenge, which is used up; `Unprocessable` if not valid."""
         verifier = verifier_of(self.open_verifier)
-        await self._count("answer", browser.client_address)
+        await count_attempt(self.counters, "answer", browser.client_address, self.runtime.now())
         assert browser.cookie is not None
         passkey: passkeys.Passkey | None = None
         try:
@@ -253,10 +253,3 @@ class SignInWithPasskey:
         return await sign_in_links.start_user_session(
             tx, self.runtime, now, passkey.owner.id, browser, sign_in.SignInMethod.PASSKEY
         )
-
-    async def _count(self, step: str, client_address: str | None) -> None:
-        now = self.runtime.now()
-        hits = await self.counters.hit(
-            passkeys.attempts_counter(step, client_address), OperationClass.WRITE, sign_in.request_window(now)
-        )
-        passkeys.check_attempts(hits, now)

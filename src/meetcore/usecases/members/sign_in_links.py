@@ -20,12 +20,11 @@ from meetcore.domain.members.members import Invitation, Membership, User, is_pen
 from meetcore.domain.members.sessions import FRESH_FOR, OperatorSession, Session, cut_user_agent
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.requests.accounts import check_email
-from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.requests import RateCounters
 from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.mails import MailQueue
-from meetcore.usecases.members.audit import RefusedSignIns, record_action
+from meetcore.usecases.members.audit import RefusedSignIns, count_hit, record_action
 from meetcore.usecases.runtime import Runtime
 
 
@@ -101,7 +100,7 @@ class RequestSignInLink:
             (sign_in.pair_counter(client_address, email), sign_in.REQUESTS_PER_PAIR),
             (sign_in.email_counter(email), sign_in.REQUESTS_PER_EMAIL),
         ):
-            hits = await self.counters.hit(counter, OperationClass.WRITE, sign_in.request_window(now))
+            hits = await count_hit(self.counters, counter, now)
             sign_in.check_requests(hits, limit, now)
 
     @staticmethod

@@ -7,7 +7,6 @@ request. Who has an account under the address already is signed in to it by the 
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from uuid import UUID
 
 from attrs import field, frozen
 
@@ -16,12 +15,12 @@ from meetcore.domain.mails import contents
 from meetcore.domain.mails.mails import Recipient
 from meetcore.domain.members import audit, members, roles, sign_in
 from meetcore.domain.notes.notes import Language
-from meetcore.domain.requests import accounts, rate_window, views
+from meetcore.domain.requests import accounts, views
 from meetcore.ports.requests import RateCounters
 from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.mails import MailQueue
-from meetcore.usecases.members.audit import record_action
+from meetcore.usecases.members.audit import count_hit, record_action
 from meetcore.usecases.members.sign_in_links import Browser, NewSession, start_session, start_user_session
 from meetcore.usecases.requests.administration import DEFAULT_LOW_THRESHOLD
 from meetcore.usecases.runtime import Runtime
@@ -110,13 +109,12 @@ class SignUpForAccount:
 
     async def _count(self, now: datetime, asked: SignUpRequest) -> None:
         """Count a request, the narrowest counter first: one that is refused uses up nothing of the next."""
-        sign_in.check_sign_ups(await self._hit(sign_in.sign_up_counter(asked.client_address), now), 0, now)
-        for_email = await self._hit(sign_in.sign_up_email_counter(asked.email), now)
+        sign_in.check_sign_ups(
+            await count_hit(self.counters, sign_in.sign_up_counter(asked.client_address), now), 0, now
+        )
+        for_email = await count_hit(self.counters, sign_in.sign_up_email_counter(asked.email), now)
         sign_in.check_requests(for_email, sign_in.REQUESTS_PER_EMAIL, now)
-        sign_in.check_sign_ups(0, await self._hit(sign_in.ALL_SIGN_UPS, now), now)
-
-    async def _hit(self, counter: UUID, now: datetime) -> int:
-        return await self.counters.hit(counter, rate_window.OperationClass.WRITE, sign_in.request_window(now))
+        sign_in.check_sign_ups(0, await count_hit(self.counters, sign_in.ALL_SIGN_UPS, now), now)
 
 
 async def enter_or_open(

@@ -11,16 +11,15 @@ from datetime import datetime
 from attrs import frozen
 
 from meetcore.domain.errors import Gone, NotFound, Unprocessable
-from meetcore.domain.members import audit, identities, passkeys
+from meetcore.domain.members import audit, identities
 from meetcore.domain.members.passkeys import PasskeyOwner
-from meetcore.domain.members.sign_in import SignInMethod, SignUpMode, is_token, name_of, request_window
+from meetcore.domain.members.sign_in import SignInMethod, SignUpMode, is_token, name_of
 from meetcore.domain.requests.accounts import check_email
-from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports import requests
 from meetcore.ports.identity import IdentityProvider, IdentityRefused, IdentityUnavailable, ProviderAnswer
 from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.members import sign_in_links
-from meetcore.usecases.members.audit import RefusedSignIns, record_action
+from meetcore.usecases.members.audit import RefusedSignIns, count_attempt, record_action
 from meetcore.usecases.members.sign_up import enter_or_open
 from meetcore.usecases.runtime import Runtime, ignore
 
@@ -57,7 +56,7 @@ class SignInWithIdentity:
         Whether the session is fresh does not depend on `asks_again`, but on what the provider answers.
         """
         provider = self._provider()
-        await self._count(client_address)
+        await count_attempt(self.counters, "provider", client_address, self.runtime.now())
         try:
             return await provider.authorization_url(
                 identities.flow_secrets(token), self.redirect_uri, asks_again
@@ -74,7 +73,7 @@ class SignInWithIdentity:
         `OtherSubject`: the address was another person's at its first sign-in.
         """
         provider = self._provider()
-        await self._count(browser.client_address)
+        await count_attempt(self.counters, "provider", browser.client_address, self.runtime.now())
         if (
             token is None
             or not is_token(token)
@@ -138,13 +137,6 @@ class SignInWithIdentity:
         if self.provider is None:
             raise NotFound("There is no single sign-on here.")
         return self.provider
-
-    async def _count(self, client_address: str | None) -> None:
-        now = self.runtime.now()
-        hits = await self.counters.hit(
-            passkeys.attempts_counter("provider", client_address), OperationClass.WRITE, request_window(now)
-        )
-        passkeys.check_attempts(hits, now)
 
 
 @frozen

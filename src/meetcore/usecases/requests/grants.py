@@ -14,15 +14,13 @@ from meetcore.domain.errors import require_record
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.members.audit import SERVICE, ActionOrigin
 from meetcore.domain.members.roles import Action
-from meetcore.domain.members.sign_in import request_window
 from meetcore.domain.members.views import SignedIn, check_member
 from meetcore.domain.requests import grants, keys
 from meetcore.domain.requests.accounts import AccountStatus, status_of
-from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.requests import RateCounters
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.webhook_sender import DocumentFetcher, DocumentUnavailable
-from meetcore.usecases.members.audit import record_action
+from meetcore.usecases.members.audit import count_hit, record_action
 from meetcore.usecases.members.members import check_caller
 from meetcore.usecases.requests.administration import add_key
 from meetcore.usecases.requests.erasure import lock_unerased
@@ -46,7 +44,7 @@ class OAuthClients:
 
     async def _count(self, counter: UUID, limit: int) -> None:
         now = self.runtime.now()
-        hits = await self.counters.hit(counter, OperationClass.WRITE, request_window(now))
+        hits = await count_hit(self.counters, counter, now)
         grants.check_count(hits, limit, now)
 
     async def register(self, client_id: str, name: object, redirect_uris: object) -> grants.OAuthClient:

@@ -7,15 +7,13 @@ from attrs import evolve
 
 from meetcore.adapters.postgres.columns import Columns, Row, readable, seal_text, utc
 from meetcore.adapters.postgres.requests.idempotency import sealed_outcome
-from meetcore.domain.meetings import hosts, views
-from meetcore.domain.meetings.meetings import Meeting
-from meetcore.domain.meetings.sessions import Session
+from meetcore.domain.meetings import hosts, meetings, sessions, views
 from meetcore.ports.runtime import Cipher
 
 _JOIN_URL_CONTEXT = "{account_id}/meetings/{id}/join-url"
 _PASSWORD_CONTEXT = "{account_id}/meetings/{id}/password"  # noqa: S105  (what a password is sealed for)
 MEETING = Columns(
-    Meeting, "m", "meeting_", nested={"options": ""},
+    meetings.Meeting, "m", "meeting_", nested={"options": ""},
     sealed={"password": _PASSWORD_CONTEXT, "join_url": _JOIN_URL_CONTEXT},
     without=("host_key",),
 )  # fmt: skip
@@ -27,22 +25,22 @@ MOST_CHECKED_HOSTS = 32
 MOST_FREE_HOSTS = 8
 
 
-def meeting(row: Row, cipher: Cipher) -> Meeting:
+def meeting(row: Row, cipher: Cipher) -> meetings.Meeting:
     """Read a meeting, its password and link opened; `None` where they do not open."""
     return MEETING.read(row, cipher)
 
 
-def session(row: Row) -> Session:
+def session(row: Row) -> sessions.Session:
     """Read a session of a meeting."""
     started_at, ended_at = row["started_at"], row["ended_at"]
-    return Session(
+    return sessions.Session(
         row["provider_session_id"],
         None if started_at is None else utc(started_at),
         None if ended_at is None else utc(ended_at),
     )
 
 
-def meeting_with_key(row: Row, cipher: Cipher) -> Meeting:
+def meeting_with_key(row: Row, cipher: Cipher) -> meetings.Meeting:
     """Read a meeting with the key of its host, if the row has one."""
     found = meeting(row, cipher)
     if row["host_key"] is None or found.host_id is None:
@@ -51,7 +49,7 @@ def meeting_with_key(row: Row, cipher: Cipher) -> Meeting:
 
 
 def ending_parameters(
-    view: views.LeaseView, meeting: Meeting, encoded_outcome: bytes | None, cipher: Cipher
+    view: views.LeaseView, meeting: meetings.Meeting, encoded_outcome: bytes | None, cipher: Cipher
 ) -> dict[str, Any]:
     """Return the parameters that every end of work under a lease has."""
     key = None if view.claim is None else view.claim.key
@@ -59,7 +57,7 @@ def ending_parameters(
     return MEETING.parameters(meeting, cipher) | _work_parameters(view) | {"answer": sealed}
 
 
-def scheduled_parameters(view: views.LeaseView, meeting: Meeting, cipher: Cipher) -> dict[str, Any]:
+def scheduled_parameters(view: views.LeaseView, meeting: meetings.Meeting, cipher: Cipher) -> dict[str, Any]:
     """Return the parameters of a meeting that was made: of its columns those that the provider's answer changes."""
     account_id, id_ = meeting.account_id, meeting.id
     return {

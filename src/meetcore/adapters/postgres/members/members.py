@@ -6,20 +6,13 @@ from uuid import UUID
 
 from meetcore.adapters.postgres import columns, repository
 from meetcore.domain.errors import Conflict, NotFound, require_record
-from meetcore.domain.members import passkeys, sessions, sign_in
-from meetcore.domain.members.members import (
-    INVITATIONS_WINDOW,
-    Invitation,
-    InvitationCounts,
-    Membership,
-    User,
-)
+from meetcore.domain.members import members, passkeys, sessions, sign_in
 from meetcore.domain.members.operators import Operator, OperatorToken
 from meetcore.domain.notes.notes import Language
 
-USER = columns.Columns(User, "u", "user_")
-MEMBERSHIP = columns.Columns(Membership, "b", "membership_")
-INVITATION = columns.Columns(Invitation, "i", "invitation_")
+USER = columns.Columns(members.User, "u", "user_")
+MEMBERSHIP = columns.Columns(members.Membership, "b", "membership_")
+INVITATION = columns.Columns(members.Invitation, "i", "invitation_")
 OPERATOR = columns.Columns(Operator, "o", "operator_")
 OPERATOR_TOKEN = columns.Columns(OperatorToken, "t", "token_")
 
@@ -39,7 +32,7 @@ SIGN_UP = columns.Columns(sign_in.SignUp, "s", "sign_up_")
 class PostgresMemberRepository(repository.Repository):
     """Memberships and invitations of accounts."""
 
-    async def ensure_user(self, user: User) -> User:
+    async def ensure_user(self, user: members.User) -> members.User:
         row = await self._one(SQL["ensure_user"], USER.parameters(user))
         assert row is not None
         return USER.read(row)
@@ -50,38 +43,40 @@ class PostgresMemberRepository(repository.Repository):
     async def set_name(self, user_id: UUID, full_name: str) -> None:
         await self._run(SQL["set_name"], id=user_id, full_name=full_name)
 
-    async def load_members(self, account_id: UUID) -> Sequence[Membership]:
+    async def load_members(self, account_id: UUID) -> Sequence[members.Membership]:
         return await self._list(MEMBERSHIP, SQL["load_members"], account_id=account_id)
 
-    async def load_memberships(self, user_id: UUID) -> Sequence[Membership]:
+    async def load_memberships(self, user_id: UUID) -> Sequence[members.Membership]:
         return await self._list(MEMBERSHIP, SQL["load_memberships"], user_id=user_id)
 
-    async def add_membership(self, membership: Membership) -> bool:
+    async def add_membership(self, membership: members.Membership) -> bool:
         return await self._changed(SQL["add_membership"], MEMBERSHIP.parameters(membership))
 
-    async def save_membership(self, membership: Membership) -> None:
+    async def save_membership(self, membership: members.Membership) -> None:
         await self._run(SQL["save_membership"], MEMBERSHIP.parameters(membership))
 
     async def remove_membership(self, account_id: UUID, user_id: UUID, at: datetime) -> None:
         await self._run(SQL["remove_membership"], account_id=account_id, user_id=user_id, at=at)
 
-    async def add_invitation(self, invitation: Invitation) -> None:
+    async def add_invitation(self, invitation: members.Invitation) -> None:
         parameters = INVITATION.parameters(invitation)
         await self._run(SQL["revoke_pending"], parameters)
         await self._run(SQL["add_invitation"], parameters)
 
-    async def count_invitations(self, account_id: UUID, except_email: str, now: datetime) -> InvitationCounts:
+    async def count_invitations(
+        self, account_id: UUID, except_email: str, now: datetime
+    ) -> members.InvitationCounts:
         row = await self._one(
             SQL["count_invitations"], account_id=account_id, except_email=except_email, now=now,
-            since=now - INVITATIONS_WINDOW,
+            since=now - members.INVITATIONS_WINDOW,
         )  # fmt: skip
         assert row is not None
-        return InvitationCounts(row["pending"], row["today"], row["had_credits"])
+        return members.InvitationCounts(row["pending"], row["today"], row["had_credits"])
 
-    async def load_invitation(self, invitation_id: UUID) -> Invitation | None:
+    async def load_invitation(self, invitation_id: UUID) -> members.Invitation | None:
         return await self._find(INVITATION, SQL["load_invitation"], id=invitation_id)
 
-    async def save_invitation(self, invitation: Invitation) -> None:
+    async def save_invitation(self, invitation: members.Invitation) -> None:
         await self._run(SQL["save_invitation"], INVITATION.parameters(invitation))
 
 

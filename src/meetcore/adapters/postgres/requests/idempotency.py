@@ -5,16 +5,9 @@ from datetime import datetime, timedelta
 from itertools import combinations
 from uuid import UUID
 
+from meetcore.adapters.postgres import repository
 from meetcore.adapters.postgres.columns import Columns, Row, utc
 from meetcore.adapters.postgres.money.rows import FUNDS
-from meetcore.adapters.postgres.repository import (
-    NEWEST,
-    OLDEST,
-    PooledWrites,
-    Reads,
-    Repository,
-    load_statements,
-)
 from meetcore.domain.errors import require_record
 from meetcore.domain.ids import first_id
 from meetcore.domain.records import pages
@@ -43,7 +36,7 @@ def answer_context(account_id: UUID, key: str) -> str:
     return f"{account_id}/idempotency/{key}"
 
 
-class PostgresIdempotencyRepository(Repository):
+class PostgresIdempotencyRepository(repository.Repository):
     """Idempotency records."""
 
     async def load_locked(self, account_id: UUID, key: str) -> views.KeyView:
@@ -56,7 +49,7 @@ class PostgresIdempotencyRepository(Repository):
         await self._connection.execute(SQL["save_key"], parameters)
 
 
-class PostgresKeyUses(PooledWrites):
+class PostgresKeyUses(repository.PooledWrites):
     """Last uses of keys."""
 
     async def save(self, used: Mapping[UUID, datetime]) -> None:
@@ -65,7 +58,7 @@ class PostgresKeyUses(PooledWrites):
 
 REQUEST = Columns(request_log.LoggedRequest, "r", "request_")
 
-SQL = load_statements(__file__, FUNDS=FUNDS, KEY=KEY, MAX_PAGE=MAX_PAGE, REQUEST=REQUEST)
+SQL = repository.load_statements(__file__, FUNDS=FUNDS, KEY=KEY, MAX_PAGE=MAX_PAGE, REQUEST=REQUEST)
 
 
 _CONDITIONS = {
@@ -90,7 +83,7 @@ _AFTERWARDS = timedelta(seconds=1)
 DELIVERY_LINE = Columns(pages.DeliveryLine, "w", "")
 
 
-class PostgresRequestLog(PooledWrites):
+class PostgresRequestLog(repository.PooledWrites):
     """The log of requests of all processes."""
 
     async def save(self, requests: Sequence[request_log.LoggedRequest]) -> None:
@@ -112,7 +105,7 @@ class PostgresRequestLog(PooledWrites):
         await self._run(SQL["save_requests"], parameters)
 
 
-class RequestReads(Reads):
+class RequestReads(repository.Reads):
     """Reads of the log of requests."""
 
     async def list_requests(
@@ -128,11 +121,11 @@ class RequestReads(Reads):
         }
         statement = _LISTS[tuple(name for name, value in conditions.items() if value is not None)]
         begins_at, ends_at = wanted.begins_at, wanted.ends_at
-        last = NEWEST if ends_at is None else first_id(ends_at)
+        last = repository.NEWEST if ends_at is None else first_id(ends_at)
         parameters: Row = conditions | {
             "account_id": account_id, "limit": limit,
             "before": last if before is None else min(before, last),
-            "first": OLDEST if begins_at is None else first_id(begins_at),
+            "first": repository.OLDEST if begins_at is None else first_id(begins_at),
         }  # fmt: skip
         return await self._list(REQUEST, statement, parameters)
 
