@@ -221,5 +221,6 @@ $(VENV)/.dev.stamp: $(VENV)/.venv.stamp requirements/dev.txt pyproject.toml
 
 # Compiles tests and packages once: else each process of the first run does, 20 CPU seconds each.
 $(VENV)/.tests.stamp: $(VENV)/.dev.stamp
+	@echo "Compiling the tests (once)"
 	@$(PY) -m pytest -q -n 0 --collect-only > $(VENV)/tests.log || { cat $(VENV)/tests.log >&2; exit 1; }
 	@touch $@

@@ -29,6 +29,8 @@ from meetcore.ports import payments
 _AMOUNT = 110_000
 _PERSONAL = ("Budi Santoso", "budi@example.com")
 _ENDED = (GatewayStatus.FAILED, GatewayStatus.EXPIRED)
+_UNKNOWN = ("hang", "drop", "garbage", "cut", "huge", "500", "503", "429", "302", "408")
+_REFUSED = ("400", "401", "403")
 
 
 class SignedNotice(Protocol):
@@ -301,18 +303,10 @@ class PaymentGatewayContract:
         payment = await paid_payment(rig)
         (notice, *_) = await rig.play.notices(payment.id)
         forged = await rig.play.forged(notice)
-        for body, headers in (
-            (forged.body, forged.headers),
-            (b"{}", {}),
-            (b"", {}),
-            (b"\xff\xfe", {"stripe-signature": "t=1,v1=\xe9", "x-callback-token": "\xe9"}),
-        ):
+        odd = {"stripe-signature": "t=1,v1=\xe9", "x-callback-token": "\xe9"}
+        for body, headers in ((forged.body, forged.headers), (b"{}", {}), (b"", {}), (b"\xff\xfe", odd)):
             with pytest.raises(payments.NotificationInvalid):
                 rig.parse(body, headers, rig.now)
-
-
-_UNKNOWN = ("hang", "drop", "garbage", "cut", "huge", "500", "503", "429", "302", "408")
-_REFUSED = ("400", "401", "403")
 
 
 class FaultyPlay(GatewayPlay, Protocol):
@@ -363,9 +357,7 @@ class GatewayFaultsContract:
         return payment
 
     @pytest.mark.parametrize("fault", ["drop", "hang", "cut", "500"])
-    async def test_a_page_whose_answer_was_lost_takes_no_money_twice(
-        self, faulty: FaultyRig, fault: str
-    ) -> None:
+    async def test_a_page_whose_answer_was_lost_takes_money_once(self, faulty: FaultyRig, fault: str) -> None:
         order = order_for(faulty)
         faulty.play.plan(fault, "open", is_done=True)
         with pytest.raises(payments.GatewayUnknown):
