@@ -13,8 +13,6 @@ from benchmarks.processes import Program, running
 from benchmarks.report import Result, alternate
 from benchmarks.servers import ACCOUNTS, place, seed
 
-__all__ = ["a_meeting", "measure_api"]
-
 BUSY_CLIENTS = 16
 _NO_FLOOR = "pgbench is not installed here, hence no floor; it comes with the server's packages"
 
