@@ -34,6 +34,7 @@ from meetcore.ports.maintenance import FEW_AHEAD, Maintained
 if TYPE_CHECKING:
     from meetcore.domain.mails.mails import Mail
     from meetcore.domain.money.views import VerificationRun
+    from meetcore.domain.payments.payments import Payment
     from meetcore.domain.webhooks.views import Recorded
     from meetcore.ports.figures import FigureReader
     from meetcore.usecases.meetings.create_meeting import CapacityRefusal
@@ -101,6 +102,14 @@ def _log_failed_mail(mail: Mail) -> None:
         account_id=None if mail.account_id is None else str(mail.account_id), attempts=mail.attempts_made,
         error=mail.last_error, next_attempt_at=None if mail.due_at is None else mail.due_at.isoformat(),
     )  # fmt: skip
+
+
+def _log_payment(payment: Payment, error: Exception | None) -> None:
+    named = {"payment_id": str(payment.id), "account_id": str(payment.account_id), "gateway": payment.gateway}
+    if error is not None:
+        log.warning("payment gateway failed", fault=type(error).__name__, cause=str(error), **named)
+    elif payment.doubt is not None:
+        log.warning("payment in doubt", doubt=payment.doubt.value, **named)
 
 
 def _log_verified_ledger(run: VerificationRun) -> None:
@@ -185,6 +194,7 @@ LOGGED = Reports(
         lasted_s=round((period.last_at - period.began_at).total_seconds()),
     ),
     failed_mail=_log_failed_mail,
+    payment=_log_payment,
     failed_sign_on=lambda reason, is_operators: log.info(
         "sign-on refused", reason=reason, area="console" if is_operators else "dashboard"
     ),

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from meetcore.domain.money.views import VerificationRun
     from meetcore.domain.notes.notes import Note, NoteFault
     from meetcore.domain.notes.views import NoteTask, RecordingTask
+    from meetcore.domain.payments.payments import Payment
     from meetcore.domain.webhooks.addresses import Network
     from meetcore.domain.webhooks.endpoints import Endpoint
     from meetcore.domain.webhooks.sender_faults import FaultPeriod, SenderFault
@@ -153,6 +154,7 @@ class Reports:
     sender_fault: Callable[[SenderFault], object] = ignore
     sender_fault_over: Callable[[FaultPeriod], object] = ignore
     failed_mail: Callable[[Mail], object] = ignore
+    payment: Callable[[Payment, Exception | None], object] = ignore
     failed_sign_on: Callable[[str, bool], object] = ignore
     verified_ledger: Callable[[VerificationRun], object] = ignore
     overdue_notes: Callable[[], object] = ignore

@@ -99,12 +99,13 @@ class Payments:
     def __init__(self, app: Application) -> None:
         ports, policy, runtime = app.ports, app.policy, app.runtime
         store, gateway, notifier = ports.store, ports.gateway, ports.notifier
+        report = app.reports.payment
         self.start = StartPayment(store, gateway, policy.packages, runtime, policy.base_url)
-        self.receive_notification = ReceiveNotification(store, notifier, runtime)
+        self.receive_notification = ReceiveNotification(store, notifier, runtime, report)
         self.settle = SettlePayment(runtime, policy.packages.seller, CreditMails(app.mail_queue))
         self.follow = None
         if gateway is not None:
-            self.follow = FollowPayments(store, gateway, self.settle, notifier, runtime)
+            self.follow = FollowPayments(store, gateway, self.settle, notifier, runtime, report)
         self.console = ConsolePayments(store, ports.queries, self.settle, notifier, runtime)
 
 

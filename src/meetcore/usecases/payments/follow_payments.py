@@ -31,7 +31,10 @@ from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.mails import CreditMails
 from meetcore.usecases.money.credit_postings import Posted, post_within, top_up_request
-from meetcore.usecases.runtime import Runtime, gather_all, repeated_when_lost
+from meetcore.usecases.runtime import Runtime, gather_all, ignore, repeated_when_lost
+
+Report = Callable[[Payment, Exception | None], object]
+"""For operators: a payment that is in doubt now, or one whose gateway did not do what it was asked."""
 
 _UNPAID: Final = frozenset({PaymentStatus.FAILED, PaymentStatus.EXPIRED})
 LEASE_S: Final = 30.0
@@ -49,6 +52,7 @@ class ReceiveNotification:
     store: Store
     notifier: WorkerNotifier
     runtime: Runtime
+    report: Report = ignore
 
     async def __call__(self, notification: Notification) -> bool:
         """Return whether the payment is known; a worker asks its gateway at once."""
@@ -67,6 +71,7 @@ class ReceiveNotification:
             await tx.payments.add_message(id_, now, MessageSource.NOTIFICATION, notification.body)
             await tx.payments.save(evolve(after, next_look_at=now))
         self.notifier.notify()
+        _report_doubt(self.report, before, after)
         return True
 
 
@@ -104,6 +109,7 @@ class FollowPayments:
     settle: SettlePayment
     notifier: WorkerNotifier
     runtime: Runtime
+    report: Report = ignore
     at_once: int = 8
 
     async def __call__(self) -> bool:
@@ -120,7 +126,8 @@ class FollowPayments:
                 await self._pay_back(payment)
             else:
                 await self._follow(payment, await self.gateway.find(payment))
-        except (GatewayUnknown, GatewayRefused):
+        except (GatewayUnknown, GatewayRefused) as error:
+            self.report(payment, error)
             await self._save(payment, _unanswered)
 
     def _require_own(self, payment: Payment) -> None:
@@ -140,9 +147,11 @@ class FollowPayments:
             return
         try:
             state = await self.gateway.refund(payment, refund)
-        except GatewayRefused:
+        except GatewayRefused as error:
+            self.report(payment, error)
             state = RefundState.REFUSED
-        except GatewayUnknown:
+        except GatewayUnknown as error:
+            self.report(payment, error)
             await self._save(payment, payments.asked_again)
             return
         await self._end_refund(payment, state)
@@ -170,6 +179,7 @@ class FollowPayments:
             await tx.payments.save(_kept_due(claimed, before, after, now))
         if due:
             self.notifier.notify()
+        _report_doubt(self.report, before, after)
 
     async def _give_back(self, tx: Transaction, payment: Payment, refund: Refund, now: datetime) -> int:
         request = top_up_request(
@@ -207,6 +217,7 @@ class FollowPayments:
             self._report_posted(after, posted)
         if mailed:
             self.notifier.notify()
+        _report_doubt(self.report, before, after)
 
     def _report_posted(self, payment: Payment, posted: Posted) -> None:
         if posted.is_new:
@@ -218,7 +229,14 @@ class FollowPayments:
         now = self.runtime.now()
         async with self.store.begin() as tx:
             before, _ = await tx.payments.load_locked(claimed.id)
-            await tx.payments.save(_kept_due(claimed, before, decide(before, now), now))
+            after = decide(before, now)
+            await tx.payments.save(_kept_due(claimed, before, after, now))
+        _report_doubt(self.report, before, after)
+
+
+def _report_doubt(report: Report, before: Payment, after: Payment) -> None:
+    if after.is_doubtful and not (before.is_doubtful and before.doubt is after.doubt):
+        report(after, None)
 
 
 def _unanswered(payment: Payment, now: datetime) -> Payment:

@@ -11,6 +11,7 @@ from attrs import define, evolve, field
 
 from meetcore.adapters.sandbox.gateway import SandboxGateway, SandboxPayment
 from meetcore.composition.application import Application, build
+from meetcore.composition.observability import LOGGED
 from meetcore.composition.policy import Policy
 from meetcore.domain.payments.packages import CreditPackage, PackageCatalogue, Seller
 from meetcore.domain.payments.payments import GatewayStatus, Payment
@@ -120,7 +121,7 @@ class PaymentHarness:
             gateway=FaultyGateway(sandbox, self.faults, lambda: self.payments.refund_state, point),
             store=store,
         )
-        return build(ports, Policy(packages=PACKAGES, four_eyes_above=100, **self.harness.policy))
+        return build(ports, Policy(packages=PACKAGES, four_eyes_above=100, **self.harness.policy), LOGGED)
 
     async def buy(self, key: str | None = None, crash_point: CrashPoint | None = None) -> Outcome:
         """Start a payment of the starter's package."""

@@ -8,6 +8,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from meetcore.domain.errors import NotFound, Unprocessable, UpstreamError
 from meetcore.domain.payments.payments import ASKED_FOR, MAX_PENDING, Doubt, GatewayStatus, PaymentStatus
@@ -182,6 +183,23 @@ async def test_a_late_payment_is_asked_about_until_the_gateway_answers(shop: Pay
         await shop.follow()
         shop.harness.clock.advance(1_000)
     assert (await shop.payment(payment_id)).doubt is Doubt.PAID_AFTER_END
+
+
+async def test_operators_read_of_gateways_that_fail_and_of_doubts_in_the_log(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    await shop.pay(payment_id, 1)
+    shop.faults.plan("find", GatewayUnknown("away"), GatewayRefused("wrong key"))
+    with capture_logs() as logged:
+        for _ in range(4):
+            await shop.follow()
+            shop.harness.clock.advance(1_000)
+    lines = [line for line in logged if line["event"].startswith("payment")]
+    assert {(line["payment_id"], line["log_level"]) for line in lines} == {(str(payment_id), "warning")}
+    assert [(line["event"], line.get("cause") or line["doubt"]) for line in lines] == [
+        ("payment gateway failed", "away"),
+        ("payment gateway failed", "wrong key"),
+        ("payment in doubt", "wrong_amount"),
+    ]
 
 
 async def test_a_notification_while_the_gateway_is_asked_has_it_asked_again(shop: PaymentHarness) -> None:
