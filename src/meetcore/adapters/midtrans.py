@@ -46,18 +46,8 @@ from meetcore.adapters.gateway_calls import (
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.payments.payments import GatewayAnswer, GatewayStatus, Payment, PaymentStatus
 from meetcore.domain.payments.refunds import Refund, RefundState
+from meetcore.ports import payments
 from meetcore.ports.observability import NO_TRACING, Tracing
-from meetcore.ports.payments import (
-    Checkout,
-    CheckoutOrder,
-    GatewayRecord,
-    GatewayRefused,
-    GatewayUnknown,
-    Notification,
-    NotificationInvalid,
-    NotificationMalformed,
-    NotificationParser,
-)
 
 NAME: Final = "midtrans"
 CURRENCY: Final = "IDR"
@@ -170,7 +160,7 @@ class MidtransGateway:
     def name(self) -> str:
         return NAME
 
-    async def open_checkout(self, order: CheckoutOrder) -> Checkout:
+    async def open_checkout(self, order: payments.CheckoutOrder) -> payments.Checkout:
         """Make Snap's page for the payment's order id.
 
         A repeat within five minutes gets the same page by its idempotency key. After that, Midtrans may make
@@ -178,41 +168,45 @@ class MidtransGateway:
         `GatewayUnknown`: the page is there, and its address is lost.
         """
         if order.currency != CURRENCY:
-            raise GatewayRefused(f"midtrans: takes {CURRENCY} only")
+            raise payments.GatewayRefused(f"midtrans: takes {CURRENCY} only")
         now = self._now()
         if order.expires_at - now < _SHORTEST_PAGE:
-            raise GatewayRefused("midtrans: too late for a page, which is open for five minutes at least")
+            raise payments.GatewayRefused(
+                "midtrans: too late for a page, which is open for five minutes at least"
+            )
         url = f"{self._access.snap_url}/snap/v1/transactions"
         headers = {**self._headers, "Idempotency-Key": str(order.payment_id)}
         async with self._http.budget():
             response = await self._http.ask("POST", url, headers, json=_page_request(order, now))
         if response.status == 202:
-            raise GatewayUnknown("midtrans: the same request is under way")
+            raise payments.GatewayUnknown("midtrans: the same request is under way")
         if not response.is_done:
             raise self._page_refused(response)
         page = self._http.decoded(response, _Page)
-        return Checkout(str(order.payment_id), page.redirect_url)
+        return payments.Checkout(str(order.payment_id), page.redirect_url)
 
     def _page_refused(self, response: HttpResponse) -> Exception:
         messages = self._http.fault(response, _Errors).error_messages
         if any(_TAKEN in text and ("taken" in text or "utilized" in text) for text in messages):
-            return GatewayUnknown("midtrans: the order id is taken, its page is there")
+            return payments.GatewayUnknown("midtrans: the order id is taken, its page is there")
         return self._http.refusal(response)
 
-    async def find(self, payment: Payment) -> GatewayRecord | None:
+    async def find(self, payment: Payment) -> payments.GatewayRecord | None:
         async with self._http.budget():
             response, transaction = await self._status(payment.id)
         if transaction is None:
             # Nothing notifies of a page that was never used; it is known from its expiry alone.
             is_over = payment.payment_url is not None and not self._is_open(payment)
-            return GatewayRecord(GatewayAnswer(GatewayStatus.EXPIRED, 0, CURRENCY)) if is_over else None
+            return (
+                payments.GatewayRecord(GatewayAnswer(GatewayStatus.EXPIRED, 0, CURRENCY)) if is_over else None
+            )
         answer = GatewayAnswer(
             self._status_of(payment, transaction),
             whole_units(transaction.gross_amount, 0),
             transaction.currency,
             transaction.payment_type,
         )
-        return GatewayRecord(answer, kept_response(response, KEPT))
+        return payments.GatewayRecord(answer, kept_response(response, KEPT))
 
     async def _status(self, payment_id: UUID) -> tuple[HttpResponse, _Transaction | None]:
         url = f"{self._access.api_url}/v2/{payment_id}/status"
@@ -224,7 +218,7 @@ class MidtransGateway:
             return response, None
         transaction = self._http.decoded(response, _Transaction)
         if transaction.order_id != str(payment_id):
-            raise GatewayUnknown("midtrans: the answer is about another order")
+            raise payments.GatewayUnknown("midtrans: the answer is about another order")
         return response, transaction
 
     def _require_unknown(self, response: HttpResponse, code: str) -> None:
@@ -232,7 +226,7 @@ class MidtransGateway:
         if code == _NOT_FOUND:
             return
         if response.status == 404 or (response.is_done and not code.startswith("4")):
-            raise GatewayUnknown(f"midtrans: no transaction, status code {code}")
+            raise payments.GatewayUnknown(f"midtrans: no transaction, status code {code}")
         raise self._http.refusal(response, code)
 
     def _status_of(self, payment: Payment, transaction: _Transaction) -> GatewayStatus:
@@ -267,16 +261,16 @@ class MidtransGateway:
             if response.is_done and code == "200":
                 return RefundState.SENT
             if code.startswith("5") or code == "429":
-                raise GatewayUnknown(f"midtrans: status code {code}")
+                raise payments.GatewayUnknown(f"midtrans: status code {code}")
             _, transaction = await self._status(payment.id)
         if transaction is not None and any(
             each.refund_key == str(payment.id) for each in transaction.refunds
         ):
             return RefundState.SENT  # a repeat is refused as a duplicate
         if transaction is not None and transaction.transaction_status.lower() == "capture":
-            raise GatewayUnknown("midtrans: the payment is not settled yet")
+            raise payments.GatewayUnknown("midtrans: the payment is not settled yet")
         if response.status == 202:
-            raise GatewayUnknown("midtrans: the same refund is under way")
+            raise payments.GatewayUnknown("midtrans: the same refund is under way")
         raise self._http.refusal(response, code)
 
     async def check(self) -> None:
@@ -292,7 +286,7 @@ class MidtransGateway:
 _PAID_BY_FRAUD_STATUS: Final = {"accept": GatewayStatus.PAID, "": GatewayStatus.PAID}
 
 
-def _page_request(order: CheckoutOrder, now: datetime) -> Mapping[str, Any]:
+def _page_request(order: payments.CheckoutOrder, now: datetime) -> Mapping[str, Any]:
     minutes = (order.expires_at - now) // timedelta(minutes=1)
     begin = now.astimezone(WIB).strftime("%Y-%m-%d %H:%M:%S %z")
     item = order.description.replace("|", " ")[:50]
@@ -319,23 +313,23 @@ class _Signed:
     signature_key: str = field(repr=False)
 
 
-def midtrans_notifications(server_key: str) -> NotificationParser:
+def midtrans_notifications(server_key: str) -> payments.NotificationParser:
     """Return the parser of notifications that are signed with a merchant's key, which is not empty."""
     if not server_key:
         raise ValueError("the server key of Midtrans is empty")
 
-    def read(body: bytes, headers: Mapping[str, str], now: datetime) -> Notification | None:
+    def read(body: bytes, headers: Mapping[str, str], now: datetime) -> payments.Notification | None:
         try:
             signed = msgspec.json.decode(body, type=_Signed)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise NotificationInvalid("no signature of Midtrans") from error
+            raise payments.NotificationInvalid("no signature of Midtrans") from error
         text = signed.order_id + signed.status_code + signed.gross_amount + server_key
         expected = hashlib.sha512(text.encode("utf-8", "replace")).hexdigest()
         given = signed.signature_key.lower().encode("utf-8", "replace")
         if not hmac.compare_digest(expected.encode(), given):
-            raise NotificationInvalid("the signature is wrong")
+            raise payments.NotificationInvalid("the signature is wrong")
         known = payment_id(signed.order_id)
-        return None if known is None else Notification(known, _kept(body))
+        return None if known is None else payments.Notification(known, _kept(body))
 
     return read
 
@@ -344,4 +338,4 @@ def _kept(body: bytes) -> str:
     try:
         return kept_body(msgspec.json.decode(body), KEPT)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise NotificationMalformed from error
+        raise payments.NotificationMalformed from error

@@ -30,18 +30,8 @@ from meetcore.adapters.bounded_http import HttpResponse
 from meetcore.adapters.gateway_calls import BUDGET_S, GatewayHttp, below, kept_body, payment_id, whole_units
 from meetcore.domain.payments.payments import GatewayAnswer, GatewayStatus, Payment
 from meetcore.domain.payments.refunds import Refund, RefundState
+from meetcore.ports import payments
 from meetcore.ports.observability import NO_TRACING, Tracing
-from meetcore.ports.payments import (
-    Checkout,
-    CheckoutOrder,
-    GatewayRecord,
-    GatewayRefused,
-    GatewayUnknown,
-    Notification,
-    NotificationInvalid,
-    NotificationMalformed,
-    NotificationParser,
-)
 
 NAME: Final = "xendit"
 API_URL: Final = "https://api.xendit.co"
@@ -190,24 +180,24 @@ class XenditGateway:
     def name(self) -> str:
         return NAME
 
-    async def open_checkout(self, order: CheckoutOrder) -> Checkout:
+    async def open_checkout(self, order: payments.CheckoutOrder) -> payments.Checkout:
         """Make a session; a repeat may make a second one, see the module."""
         if order.currency not in CURRENCIES:
-            raise GatewayRefused(f"xendit: takes {', '.join(CURRENCIES)}")
+            raise payments.GatewayRefused(f"xendit: takes {', '.join(CURRENCIES)}")
         async with self._http.budget():
             response = await self._post("/sessions", _session_request(order), str(order.payment_id))
         if not response.is_done:
             raise self._refusal(response)
         session = self._http.decoded(response, _Session)
         if not session.payment_link_url or session.reference_id != str(order.payment_id):
-            raise GatewayUnknown("xendit: a session without a page")
-        return Checkout(session.payment_session_id, session.payment_link_url)
+            raise payments.GatewayUnknown("xendit: a session without a page")
+        return payments.Checkout(session.payment_session_id, session.payment_link_url)
 
-    async def find(self, payment: Payment) -> GatewayRecord | None:
+    async def find(self, payment: Payment) -> payments.GatewayRecord | None:
         async with self._http.budget():
             found = await self._find(payment)
         answer = _answer(payment, found)
-        return None if answer is None else GatewayRecord(answer, _kept(found.bodies))
+        return None if answer is None else payments.GatewayRecord(answer, _kept(found.bodies))
 
     async def _find(self, payment: Payment) -> _Found:
         bodies: list[bytes] = []
@@ -217,7 +207,7 @@ class XenditGateway:
             path = f"/v3/payments/{session.payment_id}"
             paid = await self._get(path, _Payment, bodies, {"api-version": "2024-11-11"})
             if paid is None:
-                raise GatewayUnknown("xendit: a session names a payment that is not there")
+                raise payments.GatewayUnknown("xendit: a session names a payment that is not there")
         path = f"/transactions?reference_id={payment.id}&limit=50"
         moved = await self._get(path, _Transactions, bodies)
         return _Found(session, paid, () if moved is None else moved.data, bodies)
@@ -227,7 +217,7 @@ class XenditGateway:
             return None
         session = await self._get(f"/sessions/{payment.reference}", _Session, bodies)
         if session is not None and session.reference_id != str(payment.id):
-            raise GatewayUnknown("xendit: the session is of another payment")
+            raise payments.GatewayUnknown("xendit: the session is of another payment")
         return session
 
     async def _get(
@@ -246,7 +236,7 @@ class XenditGateway:
         headers = {**self._headers, "Content-Type": "application/json", "idempotency-key": key}
         return await self._http.ask("POST", self._url + path, headers, content=_ENCODER.encode(body))
 
-    def _refusal(self, response: HttpResponse) -> GatewayRefused:
+    def _refusal(self, response: HttpResponse) -> payments.GatewayRefused:
         return self._http.refusal(response, self._http.fault(response, _Error).error_code or None)
 
     async def refund(self, payment: Payment, refund: Refund) -> RefundState:
@@ -260,7 +250,7 @@ class XenditGateway:
             if made is not None:
                 return _REFUNDS.get(made.status, RefundState.UNDER_WAY)
             if found.request_id is None:
-                raise GatewayRefused("xendit: nothing was paid")
+                raise payments.GatewayRefused("xendit: nothing was paid")
             body = {
                 "payment_request_id": found.request_id, "reference_id": str(payment.id),
                 "amount": _major(refund.amount, payment.currency), "currency": payment.currency,
@@ -269,7 +259,7 @@ class XenditGateway:
             response = await self._post("/refunds", body, f"refund-{payment.id}")
         if not response.is_done:
             if self._http.fault(response, _Error).error_code in _LATER:
-                raise GatewayUnknown("xendit: refunds are not taken now")
+                raise payments.GatewayUnknown("xendit: refunds are not taken now")
             raise self._refusal(response)
         made_now = self._http.decoded(response, _Refund)
         if made_now.failure_code == _DUPLICATE:  # another one may have been sent: an operator looks
@@ -297,7 +287,7 @@ def _units(amount: Decimal, currency: str) -> int:
     return whole_units(amount, _DECIMALS.get(currency, 2))
 
 
-def _session_request(order: CheckoutOrder) -> Mapping[str, Any]:
+def _session_request(order: payments.CheckoutOrder) -> Mapping[str, Any]:
     """Return the body of a new session, without data of the customer: it needs none."""
     body = {
         "reference_id": str(order.payment_id),
@@ -363,23 +353,23 @@ _TOKEN: Final = "x-callback-token"  # noqa: S105  (a header's name)
 _KEPT: Final = below("event", "created", "business_id", data={**KEPT, "data": KEPT})
 
 
-def xendit_notifications(token: str) -> NotificationParser:
+def xendit_notifications(token: str) -> payments.NotificationParser:
     """Return the parser of notifications with an account's verification token, which is not empty."""
     if not token:
         raise ValueError("the verification token of Xendit is empty")
 
-    def read(body: bytes, headers: Mapping[str, str], now: datetime) -> Notification | None:
+    def read(body: bytes, headers: Mapping[str, str], now: datetime) -> payments.Notification | None:
         given = {name.lower(): value for name, value in headers.items()}.get(_TOKEN, "")
         if not hmac.compare_digest(token.encode(), given.encode("utf-8", "replace")):
-            raise NotificationInvalid("the token is wrong")
+            raise payments.NotificationInvalid("the token is wrong")
         try:
             said: Any = msgspec.json.decode(body)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise NotificationMalformed("not JSON") from error
+            raise payments.NotificationMalformed("not JSON") from error
         match said:
             case {"event": str(event), "payment_id": str(paid)} if event.startswith("dispute."):
                 kept = kept_body(said, {**_KEPT, **KEPT})
-                return Notification(None, kept, transaction_id=paid, is_dispute=True)
+                return payments.Notification(None, kept, transaction_id=paid, is_dispute=True)
             case {"event": str(), "data": {"data": {"reference_id": reference}}}:
                 known = payment_id(reference)
             case {"event": str(), "data": {"reference_id": reference}}:
@@ -387,7 +377,7 @@ def xendit_notifications(token: str) -> NotificationParser:
             case {"event": str(), "data": dict()}:
                 known = None
             case _:
-                raise NotificationMalformed("not one of Xendit's notifications")
-        return None if known is None else Notification(known, kept_body(said, _KEPT))
+                raise payments.NotificationMalformed("not one of Xendit's notifications")
+        return None if known is None else payments.Notification(known, kept_body(said, _KEPT))
 
     return read

@@ -31,18 +31,8 @@ from meetcore.adapters.gateway_calls import BUDGET_S, GatewayHttp, below, kept_b
 from meetcore.adapters.stripe.client import Missing, from_stripe, make_client, outcomes, to_stripe
 from meetcore.domain.payments.payments import GatewayAnswer, GatewayStatus, Payment
 from meetcore.domain.payments.refunds import Refund, RefundState
+from meetcore.ports import payments
 from meetcore.ports.observability import NO_TRACING, Tracing
-from meetcore.ports.payments import (
-    Checkout,
-    CheckoutOrder,
-    GatewayRecord,
-    GatewayRefused,
-    GatewayUnknown,
-    Notification,
-    NotificationInvalid,
-    NotificationMalformed,
-    NotificationParser,
-)
 
 NAME: Final = "stripe"
 PAYMENT_ID: Final = "payment_id"
@@ -132,7 +122,7 @@ class StripeGateway:
     def name(self) -> str:
         return NAME
 
-    async def open_checkout(self, order: CheckoutOrder) -> Checkout:
+    async def open_checkout(self, order: payments.CheckoutOrder) -> payments.Checkout:
         """Make the session of a payment; a repeat gets the same one."""
         params = cast(Any, _session_request(order))
         async with self._http.budget():
@@ -142,15 +132,15 @@ class StripeGateway:
                 )
         session = _read(made, _Session)
         if not session.url or session.client_reference_id != str(order.payment_id):
-            raise GatewayUnknown("stripe: a session without a page")
-        return Checkout(session.id, session.url)
+            raise payments.GatewayUnknown("stripe: a session without a page")
+        return payments.Checkout(session.id, session.url)
 
-    async def find(self, payment: Payment) -> GatewayRecord | None:
+    async def find(self, payment: Payment) -> payments.GatewayRecord | None:
         async with self._http.budget():
             found = await self._session(payment)
             if found is None:
                 return await self._find_lost(payment)
-        return GatewayRecord(_answer(_read(found, _Session)), kept_body(found.to_dict(), KEPT))
+        return payments.GatewayRecord(_answer(_read(found, _Session)), kept_body(found.to_dict(), KEPT))
 
     async def _session(self, payment: Payment) -> stripe.StripeObject | None:
         if payment.reference is None:
@@ -163,10 +153,10 @@ class StripeGateway:
         except Missing:
             return None
         if _read(found, _Session).client_reference_id != str(payment.id):
-            raise GatewayUnknown("stripe: the session is of another payment")
+            raise payments.GatewayUnknown("stripe: the session is of another payment")
         return found
 
-    async def _find_lost(self, payment: Payment) -> GatewayRecord | None:
+    async def _find_lost(self, payment: Payment) -> payments.GatewayRecord | None:
         """Look for what was paid in a session whose address was lost."""
         found = await self._lost_intent(payment)
         if found is None:
@@ -174,7 +164,7 @@ class StripeGateway:
         intent = _read(found, _Intent)
         is_paid = intent.status == "succeeded"
         answer = _answer_of_intent(intent) if is_paid else _said(intent, _status_of_intent(intent))
-        return GatewayRecord(answer, kept_body(found.to_dict(), _INTENT))
+        return payments.GatewayRecord(answer, kept_body(found.to_dict(), _INTENT))
 
     async def _lost_intent(self, payment: Payment) -> stripe.StripeObject | None:
         """Search a PaymentIntent by our id; Stripe finds it a minute after it was made."""
@@ -211,7 +201,7 @@ class StripeGateway:
         if lost is not None:
             intent = _read(lost, _Intent)
         if intent is None or intent.status != "succeeded":
-            raise GatewayRefused("stripe: nothing was paid")
+            raise payments.GatewayRefused("stripe: nothing was paid")
         return intent.id
 
     async def check(self) -> None:
@@ -225,7 +215,7 @@ class StripeGateway:
         await self._http.aclose()
 
 
-def _session_request(order: CheckoutOrder) -> Mapping[str, Any]:
+def _session_request(order: payments.CheckoutOrder) -> Mapping[str, Any]:
     """Return the parameters of a session: the same for a repeat, or its idempotency key is refused."""
     metadata = {PAYMENT_ID: str(order.payment_id)}
     price = {
@@ -252,7 +242,7 @@ def _read(found: stripe.StripeObject, kind: type[T]) -> T:
     try:
         return msgspec.convert(found.to_dict(), kind)
     except (msgspec.ValidationError, AttributeError, TypeError):
-        raise GatewayUnknown("stripe: no documented answer") from None
+        raise payments.GatewayUnknown("stripe: no documented answer") from None
 
 
 def _is_of(refund: stripe.Refund, payment: Payment) -> bool:
@@ -300,30 +290,30 @@ _HEADER: Final = "stripe-signature"
 _TIME: Final = re.compile(r"(?:^|,)t=([0-9]{1,12})(?:,|$)", re.ASCII)
 
 
-def stripe_notifications(secret: str) -> NotificationParser:
+def stripe_notifications(secret: str) -> payments.NotificationParser:
     """Return the parser of notifications that are signed with an endpoint's secret, which is not empty."""
     if not secret:
         raise ValueError("the signing secret of Stripe is empty")
 
-    def read(body: bytes, headers: Mapping[str, str], now: datetime) -> Notification | None:
+    def read(body: bytes, headers: Mapping[str, str], now: datetime) -> payments.Notification | None:
         given = {name.lower(): value for name, value in headers.items()}.get(_HEADER, "")
         _verify(body, given, secret, now)
         try:
             event: Any = msgspec.json.decode(body)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise NotificationMalformed("not JSON") from error
+            raise payments.NotificationMalformed("not JSON") from error
         match event:
             case {
                 "object": "event",
                 "data": {"object": {"object": "dispute", "payment_intent": str(intent)}},
             }:
                 kept = kept_body(event, KEPT_EVENT)
-                return Notification(None, kept, transaction_id=intent, is_dispute=True)
+                return payments.Notification(None, kept, transaction_id=intent, is_dispute=True)
             case {"object": "event", "type": str(), "data": {"object": dict(about)}}:
                 known = _payment_of(about)
             case _:
-                raise NotificationMalformed("not one of Stripe's events")
-        return None if known is None else Notification(known, kept_body(event, KEPT_EVENT))
+                raise payments.NotificationMalformed("not one of Stripe's events")
+        return None if known is None else payments.Notification(known, kept_body(event, KEPT_EVENT))
 
     return read
 
@@ -332,13 +322,13 @@ def _verify(body: bytes, header: str, secret: str, now: datetime) -> None:
     """Raise `NotificationInvalid`; the time is compared with `now`, not with the clock of the library."""
     at = _TIME.search(header)
     if at is None or not header.isascii():
-        raise NotificationInvalid("no signature of Stripe")
+        raise payments.NotificationInvalid("no signature of Stripe")
     try:
         stripe.WebhookSignature.verify_header(body, header, secret, tolerance=None)
     except (stripe.SignatureVerificationError, UnicodeDecodeError) as error:
-        raise NotificationInvalid("the signature is wrong") from error
+        raise payments.NotificationInvalid("the signature is wrong") from error
     if abs(now.timestamp() - int(at[1])) > TOLERANCE_S:
-        raise NotificationInvalid("the time is too far off")
+        raise payments.NotificationInvalid("the time is too far off")
 
 
 def _payment_of(about: Mapping[str, Any]) -> Any:
