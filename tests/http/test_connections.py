@@ -26,6 +26,7 @@ from tests.support.api_harness import Customer, settings_for, until
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LIMITS = ConnectionLimits(per_address=5, head_bytes=1000, head_timeout_s=0.3, body_timeout_s=0.3)
+FEW = ConnectionLimits(per_address=5)  # silent connections are not cut while others are answered
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -398,7 +399,7 @@ async def test_a_broken_body_is_refused_and_the_application_is_notified() -> Non
 
 
 async def test_an_address_has_so_many_connections() -> None:
-    async with served(whole) as server:
+    async with served(whole, FEW) as server:
         wires = [await server.connect() for _ in range(5)]
         assert [(await wire.ask(GET))[0] for wire in wires] == [200] * 5
         assert await (await server.connect()).is_closed(5)
@@ -410,7 +411,7 @@ async def test_an_address_has_so_many_connections() -> None:
 
 
 async def test_connections_of_a_trusted_proxy_are_not_counted() -> None:
-    async with served(whole, proxies=(ip_network("127.0.0.1/32"),)) as server:
+    async with served(whole, FEW, proxies=(ip_network("127.0.0.1/32"),)) as server:
         for _ in range(12):
             assert (await (await server.connect()).ask(GET))[0] == 200
         others = [await server.connect("127.0.0.2") for _ in range(6)]
@@ -451,7 +452,7 @@ async def test_a_request_in_progress_makes_no_room() -> None:
 
 
 async def test_counts_return_to_zero() -> None:
-    async with served(whole) as server:
+    async with served(whole, FEW) as server:
         for _ in range(3):
             wires = [await server.connect() for _ in range(5)]
             await wires[0].ask(GET)

@@ -1,8 +1,10 @@
 """The note writer without a network: what it finds in labelled meetings, that it is quick and steady."""
 
 import asyncio
+import sys
 from pathlib import Path
 from time import process_time
+from types import FrameType
 
 import pytest
 from hypothesis import given
@@ -240,12 +242,26 @@ def varied(count: int) -> tuple[Utterance, ...]:
     return tuple(Utterance(at * 2.0, at * 2.0 + 2, f"{text}.", "Budi") for at, text in enumerate(texts))
 
 
-def test_three_hours_take_a_second():
-    begun = process_time()
-    draft = draft_of(varied(5_400))
-    assert process_time() - begun < 5  # 0.8 s; a loaded or a traced machine is no defect of the writer
+def calls_in(count: int) -> int:
+    """How many functions are called while a note of so many sentences is written: time without a clock."""
+    transcript, calls = varied(count), 0
+
+    def count_call(_: FrameType, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count_call)
+    try:
+        draft = draft_of(transcript)
+    finally:
+        sys.setprofile(None)
     assert len(draft.summary.split("\n")) == 12
-    assert MOST_RANKED < 5_400
+    return calls
+
+
+def test_four_times_the_sentences_take_about_four_times_the_work():
+    assert MOST_RANKED < 500
+    assert calls_in(2_000) < 4.5 * calls_in(500)
 
 
 async def test_the_loop_goes_on_while_notes_are_written():
