@@ -222,9 +222,10 @@ def follow(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_erased:
     """
     if answer.status is GatewayStatus.PAID:
         return _follow_paid(payment, answer, now, is_erased=is_erased)
-    if answer.status is GatewayStatus.REVERSED and payment.status is PaymentStatus.PAID:
-        is_known = payment.doubt is Doubt.DISPUTED and payment.is_doubtful
-        return _doubted(payment, Doubt.DISPUTED if is_known else Doubt.REVERSED)
+    if answer.status is GatewayStatus.REVERSED and (
+        payment.status is PaymentStatus.PAID or (payment.is_doubtful and payment.doubt in ACCEPTABLE)
+    ):
+        return _doubted(payment, Doubt.REVERSED)
     if answer.status is GatewayStatus.PENDING:
         return looked(payment, now)
     status = find_step(TRANSITIONS, payment.status, _ENDED[answer.status])
@@ -260,8 +261,13 @@ def _ended(payment: Payment, status: PaymentStatus, now: datetime) -> Payment:
 
 
 def _doubted(payment: Payment, doubt: Doubt) -> Payment:
-    """Return a payment in doubt; a doubt that was closed is not opened by the same words again."""
-    if payment.doubt is doubt:
+    """Return a payment in doubt.
+
+    A doubt that was closed is not opened by the same words again. An open dispute is replaced by no other
+    doubt, in which the payment could be accepted: its money may still go back.
+    """
+    is_disputed = payment.is_doubtful and payment.doubt is Doubt.DISPUTED
+    if payment.doubt is doubt or is_disputed:
         return evolve(payment, next_look_at=None)
     return evolve(payment, doubt=doubt, doubt_closed_at=None, next_look_at=None)
 

@@ -124,6 +124,18 @@ def test_money_that_went_back_is_in_doubt() -> None:
         assert payments.follow(before, said(GatewayStatus.REVERSED), LATER) == before
 
 
+@pytest.mark.parametrize("doubt", sorted(payments.ACCEPTABLE))
+@pytest.mark.parametrize("status", [PaymentStatus.PENDING, PaymentStatus.FAILED, PaymentStatus.EXPIRED])
+def test_money_in_doubt_that_went_back_is_not_accepted(doubt: Doubt, status: PaymentStatus) -> None:
+    after = payments.follow(evolve(in_state(status), doubt=doubt), said(GatewayStatus.REVERSED), LATER)
+    assert (after.status, after.doubt, after.is_doubtful) == (status, Doubt.REVERSED, True)
+    with pytest.raises(Conflict):
+        payments.accept(after, LATER)
+    # What an operator had closed stays closed.
+    closed = evolve(in_state(PaymentStatus.EXPIRED), doubt=doubt, doubt_closed_at=AT)
+    assert payments.follow(closed, said(GatewayStatus.REVERSED), LATER) == closed
+
+
 @pytest.mark.parametrize("answer", [GatewayStatus.PENDING, GatewayStatus.FAILED, GatewayStatus.EXPIRED])
 @pytest.mark.parametrize("status", [each for each in PaymentStatus if each is not PaymentStatus.PENDING])
 def test_late_news_changes_no_payment_that_has_ended(status: PaymentStatus, answer: GatewayStatus) -> None:
@@ -214,6 +226,22 @@ def test_a_dispute_that_is_open_stays_one_when_the_money_goes_back() -> None:
 def test_a_dispute_that_comes_before_the_payment_is_known_to_be_paid_stays_open() -> None:
     paid = payments.follow(payments.disputed(PENDING), said(), LATER)
     assert (paid.status, paid.doubt, paid.is_doubtful) == (PaymentStatus.PAID, Doubt.DISPUTED, True)
+
+
+@pytest.mark.parametrize("answer", [said(amount=1), said(currency="USD")])
+@pytest.mark.parametrize("status", [PaymentStatus.PENDING, PaymentStatus.EXPIRED])
+def test_disputed_money_that_does_not_fit_is_not_accepted(
+    status: PaymentStatus, answer: GatewayAnswer
+) -> None:
+    after = payments.follow(payments.disputed(in_state(status)), answer, LATER)
+    assert (after.status, after.doubt, after.is_doubtful) == (status, Doubt.DISPUTED, True)
+    with pytest.raises(Conflict):
+        payments.accept(after, LATER)
+
+
+def test_a_disputed_payment_without_an_answer_long_after_its_expiry_stays_disputed() -> None:
+    after = payments.looked(payments.disputed(PENDING), PENDING.expires_at + ASKED_FOR)
+    assert (after.doubt, after.is_doubtful, after.next_look_at) == (Doubt.DISPUTED, True, None)
 
 
 def test_a_paid_payment_keeps_the_gateways_id_of_its_transaction() -> None:
