@@ -26,8 +26,8 @@ from meetcore.adapters.api import http_common, operation
 from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.http import docs, downloads, openapi, pages, payment_events, protocol, provider_events
 from meetcore.adapters.http.api_app import ApiApp
+from meetcore.adapters.http.client_turns import ClientTurns
 from meetcore.adapters.http.connections import ConnectionLimits, Connections, Drain, drain_on_sigterm
-from meetcore.adapters.http.turns import Turns
 from meetcore.adapters.mcp.lazy_app import LazyMcpApp
 from meetcore.adapters.mcp.oauth_routes import AGENT_PATH as AGENT_PATH
 from meetcore.adapters.mcp.oauth_routes import oauth_routes
@@ -83,7 +83,7 @@ class Service:
         self._pages.router.redirect_slashes = False
         self._bounded_pages: ASGIApp = self._pages
         self._proxies: tuple[AddressNetwork, ...] = ()
-        self._turns: Turns | None = None
+        self._turns: ClientTurns | None = None
         self._key_prefix = ""
         self._metrics = observability.NO_METRICS
         self._tracing = observability.NO_TRACING
@@ -125,7 +125,7 @@ class Service:
                 warn_of_settings(settings)
             pages.keep_links_out_of_access_logs()
             self._proxies = settings.proxy_networks
-            self._turns, self._key_prefix = Turns(self._proxies), settings.key_prefix
+            self._turns, self._key_prefix = ClientTurns(self._proxies), settings.key_prefix
             is_there = await _is_ready(settings)
             parts = served_parts(settings)
             if Part.NOTES in parts:

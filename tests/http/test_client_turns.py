@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from meetcore.adapters.http.turns import AT_ONCE, FIRST_REST_S, MAX_REST_S, Turns
+from meetcore.adapters.http.client_turns import AT_ONCE, FIRST_REST_S, MAX_REST_S, ClientTurns
 from meetcore.app import _has_key
 from meetcore.domain.webhooks.addresses import Network
 
@@ -51,7 +51,7 @@ async def in_progress(app: Held, number: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def begun(app: Held, turns: Turns, *scopes: Scope, number: int) -> list[asyncio.Task[None]]:
+async def begun(app: Held, turns: ClientTurns, *scopes: Scope, number: int) -> list[asyncio.Task[None]]:
     """Send requests, and wait until as many as can be are in progress, and for some rests longer."""
     tasks = [asyncio.create_task(turns.take(app, scope, nothing, ignore)) for scope in scopes]
     await in_progress(app, number)
@@ -69,7 +69,7 @@ async def begun(app: Held, turns: Turns, *scopes: Scope, number: int) -> list[as
     ids=["IPv4", "IPv6 /64", "behind a proxy"],
 )
 async def test_a_client_has_so_many_requests_in_progress_until_an_answer_begins(scopes: list[Scope]) -> None:
-    app, turns = Held(), Turns(PROXIES)
+    app, turns = Held(), ClientTurns(PROXIES)
     tasks = await begun(app, turns, *scopes, number=AT_ONCE)
     assert app.in_progress == AT_ONCE
     tasks += await begun(app, turns, request("198.51.100.2"), number=AT_ONCE + 1)
@@ -82,7 +82,7 @@ async def test_a_client_has_so_many_requests_in_progress_until_an_answer_begins(
 
 
 async def test_a_proxy_that_names_no_client_and_a_socket_are_not_counted() -> None:
-    app, turns = Held(), Turns(PROXIES)
+    app, turns = Held(), ClientTurns(PROXIES)
     tasks = await begun(app, turns, *[request("192.0.2.1")] * 20, *[request("")] * 20, number=40)
     assert app.in_progress == 40
     app.let_go.set()
@@ -95,7 +95,7 @@ async def test_requests_at_once_leave_most_of_the_loop_to_others() -> None:
         time.sleep(0.005)  # noqa: ASYNC251  (computed without a pause)
         await send({"type": "http.response.start"})
 
-    turns, one, clock = Turns(), request("198.51.100.1"), asyncio.get_running_loop().time
+    turns, one, clock = ClientTurns(), request("198.51.100.1"), asyncio.get_running_loop().time
     start = clock()
     await asyncio.gather(*(turns.take(page, one, nothing, ignore) for _ in range(20)))
     assert clock() - start >= 18 * 0.02
@@ -117,7 +117,7 @@ async def test_requests_that_wait_together_do_not_go_on_together(status: int) ->
         await asyncio.sleep(0.005)
         await send({"type": "http.response.start", "status": status})
 
-    turns, one, clock = Turns(), request("198.51.100.1"), asyncio.get_running_loop().time
+    turns, one, clock = ClientTurns(), request("198.51.100.1"), asyncio.get_running_loop().time
     await asyncio.gather(*(turns.take(page, one, nothing, ignore) for _ in range(8)))
     least_s = FIRST_REST_S if status == 200 else MAX_REST_S
     pauses = [later - sooner for sooner, later in pairwise(begun_at)]
@@ -126,7 +126,7 @@ async def test_requests_that_wait_together_do_not_go_on_together(status: int) ->
 
 
 async def test_a_request_that_leaves_while_it_waits_leaves_its_place() -> None:
-    app, turns = Held(), Turns()
+    app, turns = Held(), ClientTurns()
     tasks = await begun(app, turns, *[request("198.51.100.1")] * 20, number=AT_ONCE)
     for task in tasks:
         task.cancel()

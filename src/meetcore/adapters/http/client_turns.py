@@ -40,7 +40,7 @@ class _Client:
 
 
 @define(eq=False)
-class Turns:
+class ClientTurns:
     """The clients whose requests are in progress or wait, by their names."""
 
     proxies: Sequence[Network] = ()
