@@ -18,8 +18,8 @@ from attrs import define, field, frozen
 from meetcore.adapters.in_process import InProcessRateCounters
 from meetcore.adapters.postgres.money.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.queries import PostgresQueries
-from meetcore.adapters.postgres.requests.idempotency import PostgresKeyUses, PostgresRequestLog
 from meetcore.adapters.postgres.requests.registry import PostgresRegistry
+from meetcore.adapters.postgres.requests.request_log import PostgresKeyUses, PostgresRequestLog
 from meetcore.adapters.postgres.requests.retention import PostgresHousekeeping, PostgresRetention
 from meetcore.adapters.postgres.store import PostgresStore, load_repositories
 from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher

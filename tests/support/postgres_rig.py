@@ -22,8 +22,8 @@ from meetcore.adapters.postgres.money.audit import PostgresLedgerAudit, Postgres
 from meetcore.adapters.postgres.money.rows import ENTRY, TRANSFER, entry
 from meetcore.adapters.postgres.pool import Pool, make_pool
 from meetcore.adapters.postgres.queries import PostgresQueries
-from meetcore.adapters.postgres.requests.idempotency import PostgresKeyUses, PostgresRequestLog
 from meetcore.adapters.postgres.requests.registry import PostgresRegistry
+from meetcore.adapters.postgres.requests.request_log import PostgresKeyUses, PostgresRequestLog
 from meetcore.adapters.postgres.requests.retention import PostgresHousekeeping, PostgresRetention
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.adapters.postgres.webhooks.rows import DELIVERY

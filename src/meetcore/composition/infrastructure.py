@@ -273,7 +273,7 @@ class _Postgres:
     def __init__(self, pool: Pool, cipher: AesGcmCipher) -> None:
         from meetcore.adapters.postgres.money.audit import PostgresLedgerAudit, PostgresVerificationLog
         from meetcore.adapters.postgres.queries import PostgresQueries
-        from meetcore.adapters.postgres.requests.idempotency import PostgresKeyUses, PostgresRequestLog
+        from meetcore.adapters.postgres.requests.request_log import PostgresKeyUses, PostgresRequestLog
         from meetcore.adapters.postgres.requests.retention import PostgresHousekeeping, PostgresRetention
 
         self.queries = PostgresQueries(pool, cipher)

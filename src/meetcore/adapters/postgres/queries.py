@@ -8,7 +8,7 @@ from meetcore.adapters.postgres.members.reads import AuditReads, MemberReads
 from meetcore.adapters.postgres.money.reads import StatementReads, TotalReads, TransactionReads
 from meetcore.adapters.postgres.notes.reads import NoteReads, RecordingReads
 from meetcore.adapters.postgres.payments.reads import PaymentReads
-from meetcore.adapters.postgres.requests import callers, idempotency, retention
+from meetcore.adapters.postgres.requests import callers, request_log, retention
 from meetcore.adapters.postgres.webhooks import endpoints, reads
 from meetcore.domain.requests.views import AccountVersion
 
@@ -35,7 +35,7 @@ class PostgresQueries(
     MemberReads,
     dashboard.DashboardReads,
     console.ConsoleReads,
-    idempotency.RequestReads,
+    request_log.RequestReads,
     mails.MailReads,
     retention.RemovedReads,
 ):
