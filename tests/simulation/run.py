@@ -16,7 +16,7 @@ import structlog
 from attrs import define, field, frozen
 
 from meetcore.adapters.in_process import InProcessRateCounters
-from meetcore.adapters.postgres.money.audit import PostgresLedgerAudit
+from meetcore.adapters.postgres.money.verification import PostgresLedgerAudit
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.requests.registry import PostgresRegistry
 from meetcore.adapters.postgres.requests.request_log import PostgresKeyUses, PostgresRequestLog

@@ -271,7 +271,7 @@ class _Postgres:
     """The adapters of the database that most commands do not need."""
 
     def __init__(self, pool: Pool, cipher: AesGcmCipher) -> None:
-        from meetcore.adapters.postgres.money.audit import PostgresLedgerAudit, PostgresVerificationLog
+        from meetcore.adapters.postgres.money.verification import PostgresLedgerAudit, PostgresVerificationLog
         from meetcore.adapters.postgres.queries import PostgresQueries
         from meetcore.adapters.postgres.requests.request_log import PostgresKeyUses, PostgresRequestLog
         from meetcore.adapters.postgres.requests.retention import PostgresHousekeeping, PostgresRetention

@@ -18,7 +18,7 @@ from multiprocessing.sharedctypes import Synchronized
 
 from attrs import frozen
 
-from meetcore.adapters.postgres.money.audit import PostgresLedgerAudit
+from meetcore.adapters.postgres.money.verification import PostgresLedgerAudit
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.system import at_end_of_parent
 from meetcore.domain.money.hash_chain import ChainKey, secrets_of

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.adapters.postgres.money import audit as postgres_audit
+from meetcore.adapters.postgres.money import verification as postgres_verification
 from meetcore.composition.verification import verifiers_of
 from meetcore.domain.money.hash_chain import ChainKey
 from meetcore.domain.money.views import FlawKind, VerificationRun
@@ -247,7 +247,7 @@ async def test_several_processes_find_what_one_finds(
     rig: PostgresRig, service_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A portion for each account, so that there is something to share out."""
-    monkeypatch.setattr(postgres_audit, "ENTRIES_OF_A_PORTION", 1)
+    monkeypatch.setattr(postgres_verification, "ENTRIES_OF_A_PORTION", 1)
     customers = [await open_customer(rig, 50) for _ in range(4)]
     for customer in customers:
         await top_up(rig, customer, 5, "second")

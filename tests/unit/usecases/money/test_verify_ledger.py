@@ -40,7 +40,7 @@ from tests.unit.usecases.application import ApplicationHarness
 @pytest.fixture(autouse=True)
 def _one_account_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each portion be one account."""
-    monkeypatch.setattr("meetcore.adapters.postgres.money.audit.ENTRIES_OF_A_PORTION", 0)
+    monkeypatch.setattr("meetcore.adapters.postgres.money.verification.ENTRIES_OF_A_PORTION", 0)
 
 
 class _Snapshot:
