@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 
 from meetcore.adapters.postgres.console import PostgresFigures
 from meetcore.adapters.postgres.mails import MAIL, MAIL_COLUMNS, mail
-from meetcore.adapters.postgres.members.reads import AUDIT_ENTRY
+from meetcore.adapters.postgres.members.audit import AUDIT_ENTRY
 from meetcore.adapters.postgres.money.rows import ENTRY, TRANSFER, entry
 from meetcore.adapters.postgres.money.verification import PostgresLedgerAudit, PostgresVerificationLog
 from meetcore.adapters.postgres.pool import Pool, make_pool

@@ -4,7 +4,8 @@ from psycopg.errors import ReadOnlySqlTransaction
 
 from meetcore.adapters.postgres import console, dashboard, mails, pool
 from meetcore.adapters.postgres.meetings.reads import MeetingReads
-from meetcore.adapters.postgres.members.reads import AuditReads, MemberReads
+from meetcore.adapters.postgres.members.audit import AuditReads
+from meetcore.adapters.postgres.members.reads import MemberReads
 from meetcore.adapters.postgres.money.reads import StatementReads, TotalReads, TransactionReads
 from meetcore.adapters.postgres.notes.reads import NoteReads, RecordingReads
 from meetcore.adapters.postgres.payments.reads import PaymentReads

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
         PostgresOrphanCheckRepository,
         PostgresProviderEventInbox,
     )
+    from meetcore.adapters.postgres.members.audit import PostgresAuditLog
     from meetcore.adapters.postgres.members.members import (
         PostgresMemberRepository,
         PostgresOperatorRepository,
     )
-    from meetcore.adapters.postgres.members.reads import PostgresAuditLog
     from meetcore.adapters.postgres.members.sign_in import PostgresPasskeyRepository, PostgresSignInRepository
     from meetcore.adapters.postgres.money.postings import (
         PostgresPostingRepository,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _REPOSITORIES: Final = {
     "registry": "requests.registry:PostgresRegistryRepository",
     "grants": "requests.grants:PostgresGrantRepository",
-    "audit_log": "members.reads:PostgresAuditLog",
+    "audit_log": "members.audit:PostgresAuditLog",
     "members": "members.members:PostgresMemberRepository",
     "sign_in": "members.sign_in:PostgresSignInRepository",
     "operators": "members.members:PostgresOperatorRepository",

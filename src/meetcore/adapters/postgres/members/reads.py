@@ -1,17 +1,16 @@
-"""Reads of members, and the audit log, to which the service can only add."""
+"""Reads of members, operators and their sessions."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
 from attrs import asdict
-from psycopg.types.json import Jsonb
 
-from meetcore.adapters.postgres.columns import Columns, Row
+from meetcore.adapters.postgres.columns import Columns
 from meetcore.adapters.postgres.members import members
 from meetcore.adapters.postgres.members.sign_in import SQL as SIGN_IN_SQL
-from meetcore.adapters.postgres.repository import NEWEST, Reads, Repository, load_statements
-from meetcore.domain.members import audit, operators, passkeys, roles, sessions, views
+from meetcore.adapters.postgres.repository import NEWEST, Reads, load_statements
+from meetcore.domain.members import operators, passkeys, roles, sessions, views
 from meetcore.domain.members.members import Invitation, Member
 from meetcore.domain.requests.views import AccountSummary
 
@@ -93,40 +92,8 @@ class MemberReads(Reads):
         return await self._list(members.OPERATOR_TOKEN, SQL["list_tokens"], {})
 
 
-AUDIT_ENTRY = Columns(audit.AuditEntry, "g", "audit_", nested={"actor": "actor_"}, without=("details",))
-
 SQL = load_statements(
-    __file__, ACCOUNT=ACCOUNT, AUDIT_ENTRY=AUDIT_ENTRY, INVITATION=members.INVITATION, MEMBERSHIP=members.MEMBERSHIP,
+    __file__, ACCOUNT=ACCOUNT, INVITATION=members.INVITATION, MEMBERSHIP=members.MEMBERSHIP,
     OPERATOR=members.OPERATOR, OPERATOR_SESSION=members.OPERATOR_SESSION, OPERATOR_TOKEN=members.OPERATOR_TOKEN, SESSION=members.SESSION,
     USER=members.USER,
 )  # fmt: skip
-
-
-def audit_row(entry: audit.AuditEntry) -> Row:
-    """Return an entry by the names of its columns."""
-    row = {name.removeprefix("audit_"): value for name, value in AUDIT_ENTRY.parameters(entry).items()}
-    return row | {"details": dict(entry.details)}
-
-
-class PostgresAuditLog(Repository):
-    """Entries of changes."""
-
-    async def append(self, entry: audit.AuditEntry) -> None:
-        parameters = AUDIT_ENTRY.parameters(entry) | {"details": Jsonb(dict(entry.details))}
-        await self._run(SQL["append_audit"], parameters)
-
-
-class AuditReads(Reads):
-    """Reads of the audit log."""
-
-    async def list_audit_entries(
-        self, account_id: UUID | None, limit: int, before: UUID | None
-    ) -> Sequence[audit.AuditEntry]:
-        statement = SQL["list_audit"] if account_id is None else SQL["list_audit_of_account"]
-        page = {"account_id": account_id, "limit": limit, "before": before or NEWEST}
-        return [
-            audit.with_addresses(
-                AUDIT_ENTRY.read(row, details=row["details"]), row["member"], row["target_email"]
-            )
-            for row in await self._all(statement, page)
-        ]

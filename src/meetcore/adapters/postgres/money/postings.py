@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from meetcore.adapters.postgres import columns, repository
-from meetcore.adapters.postgres.members.reads import AUDIT_ENTRY, audit_row
+from meetcore.adapters.postgres.members.audit import AUDIT_ENTRY, audit_row
 from meetcore.adapters.postgres.money.rows import ENTRY, FUNDS, MONEY, TRANSFER, entry, system_book
 from meetcore.adapters.postgres.webhooks.rows import event_row
 from meetcore.domain.errors import NotFound, require_record
