@@ -7,7 +7,7 @@ from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.adapters.postgres.payments.rows import BUYER, PAYMENT, RECEIPT, REFUND
+from meetcore.adapters.postgres.columns import Columns
 from meetcore.adapters.postgres.repository import Repository, load_statements
 from meetcore.domain.errors import NotFound, require_record
 from meetcore.domain.payments.payments import Payment
@@ -19,6 +19,11 @@ MAX_MESSAGES: Final = 50
 """Messages of a gateway that are kept of a payment."""
 MAX_MESSAGE: Final = 10_000
 """Characters that are kept of a message."""
+
+PAYMENT = Columns(Payment, "p", "payment_")
+REFUND = Columns(Refund, "r", "refund_")
+RECEIPT = Columns(Receipt, "c", "receipt_", nested={"seller": "seller_", "buyer": "buyer_"})
+BUYER = Columns(Buyer, "b", "buyer_")
 
 SQL = load_statements(__file__, PAYMENT=PAYMENT, REFUND=REFUND, RECEIPT=RECEIPT, MAX_MESSAGES=MAX_MESSAGES)
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from meetcore.adapters.postgres.columns import Row, utc
-from meetcore.adapters.postgres.payments.rows import PAYMENT, RECEIPT, REFUND
+from meetcore.adapters.postgres.payments.payments import PAYMENT, RECEIPT, REFUND
 from meetcore.adapters.postgres.repository import NEWEST, Reads, load_statements
 from meetcore.domain.payments import views
 from meetcore.domain.payments.payments import Payment
