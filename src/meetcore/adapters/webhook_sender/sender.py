@@ -110,7 +110,7 @@ class AsyncioWebhookSender:
         """Make one attempt; return its error, how many seconds it took, and when it began."""
         pool = self._pool
         if pool is None:
-            raise RuntimeError("start() the sender before posting")
+            raise RuntimeError("open() the sender before posting")
         request = connection.request_bytes(post)
         if self._trust.is_look_due():
             await asyncio.to_thread(self._trust.look)
