@@ -1,6 +1,7 @@
 """Prices: tiers, the coercion of recording, and quotes (rules 4.1/1, 4.1/2 and 4.1/5).
 
-A quote is what `charge` deducts: no second place computes a price. Credits and minutes are whole.
+A quote is what is held, and what `holds.settle` then charges: no second place computes a price. Credits and
+minutes are whole.
 """
 
 from collections.abc import Iterable, Mapping
