@@ -238,7 +238,7 @@ def measure(recording: Recording, lengths_s: Mapping[tuple[str, int], float]) ->
 
 
 def is_gone(recording: Recording, now: datetime) -> bool:
-    """Return whether a recording is gone for its customer: expired, or past its retention."""
+    """Return whether a recording is gone for its customer (rule 7/410): expired, or past its retention."""
     return recording.status is RecordingStatus.EXPIRED or now >= recording.expires_at
 
 

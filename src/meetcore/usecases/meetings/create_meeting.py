@@ -251,7 +251,7 @@ class CreateMeeting:
         return step
 
     async def _no_host_free(self, plan: meetings.MeetingPlan, now: datetime) -> errors.ServiceUnavailable:
-        """Return the refusal, with the next free time if known; read when no transaction is open."""
+        """Return the refusal (rule 4.1/3), with the next free time if known; no transaction is open."""
         per_day = self.provider.abilities.creations_per_host_day
         wanted = FreeStartQuery(plan.tier.capacity, plan.start_at, plan.tier.max_duration, now, per_day)
         refusal: errors.ServiceUnavailable = errors.NoHostFree(NO_HOST_RETRY_AFTER_S)

@@ -185,7 +185,7 @@ def provisioning(creation: Creation, view: CreationView) -> meetings.Provisionin
         IdempotencyKeyReused: its key was charged under before.
         InsufficientCredits, CreditCapExceeded: see `holds.take`.
         CreationsUsedUp: the account's share of the day's creations is used up.
-        NoHostFree: no host is free for the whole of it.
+        NoHostFree: no host is free for the whole of it (rule 4.1/3).
     """
     draft, query, terms, now = creation.draft, creation.query, creation.terms, creation.query.now
     if view.charged is not None:

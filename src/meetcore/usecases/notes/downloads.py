@@ -182,7 +182,7 @@ class DownloadRecording:
     async def link(self, account_id: UUID, recording_id: UUID, now: datetime) -> SignedLink:
         """Return a link to the first part of an account's recording, good for 15 minutes from now.
 
-        Raises `Gone`: it was deleted, or its retention is over.
+        Raises `Gone`: it was deleted, or its retention is over (rule 7/410).
         """
         recording = await self.queries.find_recording(account_id, recording_id)
         if recording is None:
@@ -204,7 +204,7 @@ class DownloadRecording:
 
         Raises:
             NotFound: it is not a link of ours, or there is no such part.
-            Gone: the recording was deleted, its retention is over, or the link is.
+            Gone: the recording was deleted, its retention is over, or the link is (rule 7/410).
         """
         link = signed.link
         if not downloads.is_signed_by(self.keys, link, signed.signature):

@@ -139,9 +139,10 @@ class Webhooks:
     ) -> Outcome:
         """Register an endpoint with a new secret.
 
-        A refusal is Unprocessable when the host is or resolves to an address that must not be sent to, or the
-        account has as many endpoints as it may; Conflict when the URL is registered already. Raises
-        `HostUnresolved`: the name did not resolve within 3 s, or too many look-ups are under way.
+        A refusal is Unprocessable when the host is or resolves to an address that must not be sent to (rule
+        4.3/1), or the account has as many endpoints as it may; Conflict when the URL is registered already
+        (rule 4.3/2). Raises `HostUnresolved`: the name did not resolve within 3 s, or too many look-ups are
+        under way.
         """
 
         async def look() -> None:
