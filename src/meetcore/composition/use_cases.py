@@ -31,14 +31,9 @@ from meetcore.usecases.members.single_sign_on import (
     SignInWithIdentity,
 )
 from meetcore.usecases.money import turns, verify_ledger
+from meetcore.usecases.money.prices import ConsolePrices, Estimate
 from meetcore.usecases.money.proposals import Proposals
-from meetcore.usecases.money.statements import (
-    ConsoleLiability,
-    ConsolePrices,
-    Estimate,
-    MailStatements,
-    Statements,
-)
+from meetcore.usecases.money.statements import ConsoleLiability, MailStatements, Statements
 from meetcore.usecases.notes import downloads, note_charges, recordings, write_notes
 from meetcore.usecases.notes.note_charges import ConcludeRecording, EditNote
 from meetcore.usecases.payments.follow_payments import FollowPayments, ReceiveNotification, SettlePayment

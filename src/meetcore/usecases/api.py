@@ -9,7 +9,7 @@ from meetcore.domain.webhooks.events import EVENTS_KEPT
 from meetcore.ports.queries import Lists, Queries
 from meetcore.usecases.meetings.cancel_meeting import CancelMeeting
 from meetcore.usecases.meetings.create_meeting import CreateMeeting
-from meetcore.usecases.money.statements import Estimate
+from meetcore.usecases.money.prices import Estimate
 from meetcore.usecases.notes import downloads, note_charges, recordings
 from meetcore.usecases.payments.start_payment import StartPayment
 from meetcore.usecases.webhooks import endpoints

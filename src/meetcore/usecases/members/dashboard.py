@@ -41,8 +41,9 @@ from meetcore.usecases.members.reads import AccountSettings, MemberReads
 from meetcore.usecases.members.sessions import Sessions, SignInWithPasskey
 from meetcore.usecases.members.sign_up import SignUpForAccount
 from meetcore.usecases.members.single_sign_on import SignInWithIdentity
+from meetcore.usecases.money.prices import ConsolePrices
 from meetcore.usecases.money.proposals import Proposals
-from meetcore.usecases.money.statements import ConsoleLiability, ConsolePrices, Statements
+from meetcore.usecases.money.statements import ConsoleLiability, Statements
 from meetcore.usecases.notes.note_charges import EditNote, NoteRequest
 from meetcore.usecases.payments.refunds import ConsolePayments
 from meetcore.usecases.payments.start_payment import StartPayment

@@ -13,7 +13,7 @@ from meetcore.domain.records import accounts as records
 from meetcore.domain.records.accounts import credits_record, estimate_record, tier_record, transaction_record
 from meetcore.domain.requests import keys, rate_window
 from meetcore.ports.queries import CallerIncludes
-from meetcore.usecases.money.statements import Estimate
+from meetcore.usecases.money.prices import Estimate
 
 
 @Operation(
