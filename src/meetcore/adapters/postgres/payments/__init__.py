@@ -1,1 +1,5 @@
-"""The store of payments."""
+"""Payments for credits.
+
+`payments`  payments, refunds, receipts, messages of gateways, billing details
+`reads`     payments, for customers and operators
+"""
