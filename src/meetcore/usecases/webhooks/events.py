@@ -1,7 +1,14 @@
 """Turn facts of the domain into the events that customers are sent.
 
-The statement that saves an event also inserts a delivery for each endpoint that wants it (`INSERT INTO
-deliveries` in `adapters/postgres`), so that no crash comes between the two.
+The statement that saves a change also inserts its events, and a delivery for each endpoint that wants one, so
+that no crash comes between them. These statements of `adapters/postgres` do:
+
+    meetings/create.sql      save_scheduled
+    meetings/lifecycle.sql   save_refunded, save_ended
+    notes/recordings.sql     save_recording
+    notes/create.sql         save_refused, save_completed, save_failed
+    money/postings.sql       append_if_unchanged
+    webhooks/endpoints.sql   add_event_for_endpoint: for one endpoint; `redeliver` inserts a delivery alone
 """
 
 from collections.abc import Iterator
