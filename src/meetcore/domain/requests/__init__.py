@@ -7,6 +7,6 @@
 `rate_window`  fixed windows of a minute
 `idempotency`  the outcome of a repeated request
 `request_log`  the log of requests, and their traces
-`retention`    how long meetings and notes are kept; erasure of accounts
+`retention`    how long meetings and notes are kept (recordings: `notes.recordings`); erasure of accounts
 `views`        records that the store reads and writes
 """

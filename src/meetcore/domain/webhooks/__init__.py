@@ -2,7 +2,7 @@
 
 `endpoints`        disabled at twenty failures in a row, their own or of their host
 `deliveries`       the life of one delivery
-`retry_schedule`   when the next attempt is due
+`retry_schedule`   when the next attempt is due; of mails and notes, too
 `events`           events and their payload
 `signature`        sign and verify
 `headers`          the headers of a failed attempt that are kept
