@@ -222,12 +222,11 @@ def follow(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_erased:
     """
     if answer.status is GatewayStatus.PAID:
         return _follow_paid(payment, answer, now, is_erased=is_erased)
-    if answer.status is GatewayStatus.REVERSED and (
-        payment.status is PaymentStatus.PAID or (payment.is_doubtful and payment.doubt in ACCEPTABLE)
-    ):
-        return _doubted(payment, Doubt.REVERSED)
     if answer.status is GatewayStatus.PENDING:
         return looked(payment, now)
+    is_reversed = answer.status is GatewayStatus.REVERSED and payment.status is PaymentStatus.PAID
+    if is_reversed or _is_acceptable(payment):  # what had arrived is not there any more
+        return _doubted(payment, Doubt.REVERSED)
     status = find_step(TRANSITIONS, payment.status, _ENDED[answer.status])
     return evolve(payment, next_look_at=None) if status is None else _ended(payment, status, now)
 
@@ -261,15 +260,21 @@ def _ended(payment: Payment, status: PaymentStatus, now: datetime) -> Payment:
 
 
 def _doubted(payment: Payment, doubt: Doubt) -> Payment:
-    """Return a payment in doubt.
+    """Return a payment in doubt; one that was closed is not opened by the same words again."""
+    return evolve(payment if payment.doubt is doubt else opened_doubt(payment, doubt), next_look_at=None)
 
-    A doubt that was closed is not opened by the same words again. An open dispute is replaced by no other
-    doubt, in which the payment could be accepted: its money may still go back.
+
+def opened_doubt(payment: Payment, doubt: Doubt) -> Payment:
+    """Return a payment in doubt, and one in an open dispute as it is: its money may still go back.
+
+    In any other doubt an operator could accept it, or send the money of a refund another way.
     """
     is_disputed = payment.is_doubtful and payment.doubt is Doubt.DISPUTED
-    if payment.doubt is doubt or is_disputed:
-        return evolve(payment, next_look_at=None)
-    return evolve(payment, doubt=doubt, doubt_closed_at=None, next_look_at=None)
+    return payment if is_disputed else evolve(payment, doubt=doubt, doubt_closed_at=None)
+
+
+def _is_acceptable(payment: Payment) -> bool:
+    return payment.is_doubtful and payment.doubt in ACCEPTABLE
 
 
 def disputed(payment: Payment) -> Payment:
@@ -277,17 +282,22 @@ def disputed(payment: Payment) -> Payment:
     return evolve(_doubted(payment, Doubt.DISPUTED), next_look_at=payment.next_look_at)
 
 
-def accept(payment: Payment, now: datetime) -> Payment:
+def accept(payment: Payment, now: datetime, *, is_erased: bool = False) -> Payment:
     """Return a payment in doubt as paid: the account gets its credits.
 
-    Raises `Conflict`: it is in no doubt in which its money has arrived.
+    The gateway is asked once more: a notification that the money went back may have been lost. Raises
+    `Conflict`: it is in no doubt in which its money has arrived, or its account was erased.
     """
-    if not payment.is_doubtful or payment.doubt not in ACCEPTABLE:
+    if is_erased:
+        raise Conflict(
+            "The account was erased. Send the money back at the gateway, and close the doubt.", payment.id
+        )
+    if not _is_acceptable(payment):
         raise Conflict(
             "Only a payment whose money arrived, and that is in doubt, can be accepted.", payment.id
         )
     status = step(TRANSITIONS, payment.status, PaymentEvent.ACCEPT)
-    return _ended(payment, status, now)
+    return evolve(_ended(payment, status, now), next_look_at=now)
 
 
 def dismiss(payment: Payment, now: datetime) -> Payment:

@@ -16,7 +16,14 @@ from meetcore.domain.machine import find_step, step
 from meetcore.domain.money.hash_chain import ChainKey
 from meetcore.domain.money.ledger import Funds, Posting, post
 from meetcore.domain.money.transfers import ROUTES, Reference, Transfer, TransferKind, check_amount
-from meetcore.domain.payments.payments import TRANSITIONS, Doubt, Payment, PaymentEvent, topup_reference
+from meetcore.domain.payments.payments import (
+    TRANSITIONS,
+    Doubt,
+    Payment,
+    PaymentEvent,
+    opened_doubt,
+    topup_reference,
+)
 
 
 class RefundState(StrEnum):
@@ -60,7 +67,8 @@ def refund_payment(
 
     Raises:
         InvalidAmount: not a number of credits.
-        Conflict: the payment is not paid, was for fewer credits, or has an `earlier` refund, which failed.
+        Conflict: the payment is not paid, was for fewer credits, or has an `earlier` refund, which failed; or
+            so few credits come to no money.
         InsufficientCredits: fewer credits are available.
     """
     check_amount(credits)
@@ -79,6 +87,9 @@ def refund_payment(
         raise Conflict(f"This payment was for {payment.credits} credits.", payment.id)
     if credits > funds.available:
         raise InsufficientCredits(credits, funds.available)
+    amount = refund_amount(payment, credits)
+    if not amount:
+        raise Conflict("So few credits come to no money.", payment.id)
     source, destination = ROUTES[TransferKind.TOPUP_REFUND]
     transfer = Transfer(
         transfer_id, refund_operation(payment.id), TransferKind.TOPUP_REFUND, credits, source, destination,
@@ -87,14 +98,14 @@ def refund_payment(
     posting = post(funds, transfer, now, key=key)
     refund = Refund(
         payment_id=payment.id, account_id=payment.account_id, credits=credits,
-        amount=refund_amount(payment, credits), reason=reason, created_at=now,
+        amount=amount, reason=reason, created_at=now,
     )  # fmt: skip
     return evolve(payment, status=status, next_look_at=now), refund, posting
 
 
 def refuse_refund(payment: Payment, refund: Refund, now: datetime) -> tuple[Payment, Refund]:
     """Return a refunded payment whose money the gateway refuses to send back: an operator sends it."""
-    after = evolve(payment, doubt=Doubt.REFUND_REFUSED, doubt_closed_at=None, next_look_at=None)
+    after = evolve(opened_doubt(payment, Doubt.REFUND_REFUSED), next_look_at=None)
     return after, evolve(refund, refused_at=now)
 
 
@@ -104,7 +115,7 @@ def fail_refund(payment: Payment, refund: Refund, now: datetime) -> tuple[Paymen
     The credits are due to be given back, as the top-up of `return_reference`.
     """
     status = step(TRANSITIONS, payment.status, PaymentEvent.RETURN)
-    after = evolve(payment, status=status, doubt=Doubt.REFUND_FAILED, doubt_closed_at=None, next_look_at=None)
+    after = evolve(opened_doubt(payment, Doubt.REFUND_FAILED), status=status, next_look_at=None)
     return after, evolve(refund, failed_at=now)
 
 

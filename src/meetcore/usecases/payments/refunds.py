@@ -14,11 +14,12 @@ from meetcore.domain.members.audit import ActionOrigin, AuditEntry
 from meetcore.domain.members.roles import OperatorAction, check_operator_allowed
 from meetcore.domain.members.views import SignedInOperator
 from meetcore.domain.money.ledger import Entry, Funds, Posting, check_reason
-from meetcore.domain.money.transfers import Transfer
+from meetcore.domain.money.transfers import Transfer, TransferKind
 from meetcore.domain.payments import payments, views
 from meetcore.domain.payments.payments import Payment
 from meetcore.domain.payments.refunds import Refund, refund_operation, refund_payment
 from meetcore.domain.webhooks.events import Event
+from meetcore.ports.observability import count_credits
 from meetcore.ports.payments import PaymentQueries
 from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store, Transaction
@@ -99,13 +100,14 @@ class ConsolePayments:
         check_operator_allowed(who.operator.role, OperatorAction.APPROVE_CREDITS)
         now = self.runtime.now()
         async with self.store.begin() as tx:
-            before, _ = await tx.payments.load_locked(payment_id)
-            after = payments.accept(before, now)
+            before, is_erased = await tx.payments.load_locked(payment_id)
+            after = payments.accept(before, now, is_erased=is_erased)
             posted = await self.settle(tx, after, now)
             await tx.payments.save(after)
             await self._record(tx, who, client_address, now, "payment.accepted", after)
-        if posted.due:
-            self.notifier.notify()
+        if posted.is_new:
+            count_credits(self.runtime.metrics, TransferKind.TOPUP, after.credits)
+        self.notifier.notify()  # the gateway is asked at once
         return after
 
     async def dismiss(

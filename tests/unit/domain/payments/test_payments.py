@@ -126,14 +126,17 @@ def test_money_that_went_back_is_in_doubt() -> None:
 
 @pytest.mark.parametrize("doubt", sorted(payments.ACCEPTABLE))
 @pytest.mark.parametrize("status", [PaymentStatus.PENDING, PaymentStatus.FAILED, PaymentStatus.EXPIRED])
-def test_money_in_doubt_that_went_back_is_not_accepted(doubt: Doubt, status: PaymentStatus) -> None:
-    after = payments.follow(evolve(in_state(status), doubt=doubt), said(GatewayStatus.REVERSED), LATER)
+@pytest.mark.parametrize("answer", [GatewayStatus.REVERSED, GatewayStatus.FAILED, GatewayStatus.EXPIRED])
+def test_money_in_doubt_that_went_back_is_not_accepted(
+    answer: GatewayStatus, doubt: Doubt, status: PaymentStatus
+) -> None:
+    after = payments.follow(evolve(in_state(status), doubt=doubt), said(answer), LATER)
     assert (after.status, after.doubt, after.is_doubtful) == (status, Doubt.REVERSED, True)
     with pytest.raises(Conflict):
         payments.accept(after, LATER)
     # What an operator had closed stays closed.
     closed = evolve(in_state(PaymentStatus.EXPIRED), doubt=doubt, doubt_closed_at=AT)
-    assert payments.follow(closed, said(GatewayStatus.REVERSED), LATER) == closed
+    assert payments.follow(closed, said(answer), LATER) == closed
 
 
 @pytest.mark.parametrize("answer", [GatewayStatus.PENDING, GatewayStatus.FAILED, GatewayStatus.EXPIRED])
@@ -162,6 +165,14 @@ def test_a_payment_gets_its_page() -> None:
 def test_an_operator_accepts_money_in_doubt(doubt: Doubt, status: PaymentStatus) -> None:
     after = payments.accept(evolve(in_state(status), doubt=doubt), LATER)
     assert (after.status, after.ended_at, after.doubt_closed_at) == (PaymentStatus.PAID, LATER, LATER)
+    assert after.next_look_at == LATER  # the money may have gone back since
+
+
+def test_an_erased_account_gets_no_credits() -> None:
+    before = evolve(PENDING, doubt=Doubt.WRONG_AMOUNT)
+    with pytest.raises(Conflict, match="^The account was erased") as refusal:
+        payments.accept(before, LATER, is_erased=True)
+    assert refusal.value.details == {"id": str(before.id)}
 
 
 @pytest.mark.parametrize("before", [

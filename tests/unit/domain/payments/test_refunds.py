@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -24,7 +25,15 @@ from meetcore.domain.money.ledger import (
 )
 from meetcore.domain.money.transfers import legs, system_book
 from meetcore.domain.payments.packages import Seller
-from meetcore.domain.payments.payments import Doubt, PaymentStatus, payment_in, payment_of, topup_reference
+from meetcore.domain.payments.payments import (
+    Doubt,
+    Payment,
+    PaymentStatus,
+    disputed,
+    payment_in,
+    payment_of,
+    topup_reference,
+)
 from meetcore.domain.payments.receipts import Buyer, Receipt, check_buyer, read_receipt_number, receipt_year
 from meetcore.domain.payments.refunds import (
     Refund,
@@ -116,6 +125,24 @@ def test_a_refund_that_the_gateway_refuses_is_the_operators() -> None:
         assert after == evolve(refunded, doubt=Doubt.REFUND_REFUSED, doubt_closed_at=None, next_look_at=None)
         assert after.is_doubtful
         assert refused == evolve(refund, refused_at=LATER)
+
+
+@pytest.mark.parametrize("end", [refuse_refund, fail_refund])
+def test_a_refund_that_is_not_sent_leaves_an_open_dispute_open(
+    end: Callable[[Payment, Refund, datetime], tuple[Payment, Refund]],
+) -> None:
+    """In another doubt an operator would send the money, which the bank may take back, too."""
+    refunded, refund, _ = refund_payment(PAID, FUNDS, TRANSFER, 400, "asked for", AT)
+    after, _ = end(disputed(refunded), refund, LATER)
+    assert (after.doubt, after.is_doubtful, after.next_look_at) == (Doubt.DISPUTED, True, None)
+
+
+def test_credits_that_come_to_no_money_are_not_taken_back() -> None:
+    cheap = evolve(PAID, price=499, tax=0)
+    with pytest.raises(Conflict, match=r"^So few credits come to no money\.$") as refusal:
+        refund_payment(cheap, FUNDS, TRANSFER, 1, "asked for", AT)
+    assert refusal.value.details == {"id": str(PAID.id)}
+    assert refund_payment(cheap, FUNDS, TRANSFER, 2, "asked for", AT)[1].amount == 1
 
 
 @pytest.mark.parametrize("credits", [0, -1])

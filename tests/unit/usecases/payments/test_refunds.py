@@ -270,6 +270,28 @@ async def test_an_operator_accepts_late_money(shop: PaymentHarness) -> None:
     assert "payment.accepted" in [entry.action for entry in shop.harness.audit_log()]
 
 
+async def test_the_gateway_is_asked_once_more_about_an_accepted_payment(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    await shop.pay(payment_id, 555_001)
+    await shop.follow()
+    kept = shop.payments.kept
+    kept[payment_id] = evolve(kept[payment_id], status=GatewayStatus.REVERSED)  # its notification is lost
+    await shop.process().console.payments.accept(ONE, WHERE, payment_id)
+    await shop.follow()
+    payment = await shop.payment(payment_id)
+    assert (payment.status, payment.doubt, payment.is_doubtful) == (PaymentStatus.PAID, Doubt.REVERSED, True)
+
+
+async def test_no_credits_go_to_an_account_that_was_erased_meanwhile(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    await shop.pay(payment_id, 1)
+    await shop.follow()
+    await shop.harness.process().account_data.erase(shop.harness.caller.account.id)
+    with pytest.raises(Conflict, match="The account was erased"):
+        await shop.process().console.payments.accept(ONE, WHERE, payment_id)
+    assert (shop.harness.funds().balance, shop.receipts()) == (0, [])
+
+
 async def test_who_may_settle_payments(shop: PaymentHarness) -> None:
     payment_id = await shop.bought()
     console = shop.process().console.payments
