@@ -208,7 +208,7 @@ TYPES = {
 TYPE_OF = {name: type_ for type_, names in TYPES.items() for name in names}
 
 READS_ALL = {
-    "money.audit": "`credits verify` reads the whole ledger",
+    "money.verification": "`credits verify` reads the whole ledger",
     "roles": "reads the server's catalog",
     "connection": "reads the server's catalog",
     "partitions": "reads the server's catalog",
