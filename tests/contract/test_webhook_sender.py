@@ -198,6 +198,8 @@ def test_retry_after_is_seconds_or_a_date(value: str, wait_s: int | None) -> Non
     assert retry_after_s({}, NOW) is None
 
 
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
 _PLENTY = bytes([65]) * 20_000_000
 _BOMBS = {
     "gzip": (gzip.compress(_PLENTY), "A" * 2048),
@@ -237,6 +239,19 @@ async def test_a_gibibyte_is_not_waited_for(authority: Authority) -> None:
 async def test_a_head_without_end_is_invalid(authority: Authority, behaviour: Behaviour) -> None:
     attempt = await attempt_at(authority, behaviour)
     assert (attempt.error, attempt.status_code) == ("invalid_response", None)
+
+
+@pytest.mark.parametrize("end", [
+    pouring(CHUNKED + b"0\r\nX: "), pouring(CHUNKED + b"1;"), pouring(CHUNKED + b"0\r\n", b"X: y\r\n" * 1000),
+])  # fmt: skip
+async def test_an_end_without_end_is_invalid(authority: Authority, end: Behaviour) -> None:
+    attempt = await attempt_at(authority, end)
+    assert (attempt.error, attempt.status_code) == ("invalid_response", 200)
+
+
+async def test_a_body_in_chunks_of_a_byte_is_read_to_the_cap(authority: Authority) -> None:
+    attempt = await attempt_at(authority, answering(CHUNKED + b"1\r\nx\r\n" * 70_000))
+    assert (attempt.error, attempt.response_excerpt) == (None, "x" * 2048)
 
 
 async def test_a_head_as_large_as_any_receiver_sends_is_read(authority: Authority) -> None:

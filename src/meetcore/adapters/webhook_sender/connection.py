@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from io import BytesIO
 from math import ceil
 from typing import cast
 
@@ -121,12 +122,14 @@ def error_code(fault: Exception, *, is_connected: bool) -> str:
 
 
 _MAX_HEAD_BYTES = 32 * 1024
+_MAX_BYTES = 1024 * 1024
+"""With the marks of chunks, six bytes for each of a body, and what follows it, which the parser collects."""
 _MAX_HEADERS = 128
 _MAX_EARLY_RESPONSES = 100
 _FIRST_FINAL_STATUS = 200
 _UPGRADE = 101
 _LENGTH = b"content-length"
-_LENGTHS = re.compile(rb"content-length:[ \t]*([0-9]+)(?:[ \t]*,[ \t]*\1)*[ \t]*\r?", re.IGNORECASE)
+_LENGTHS = re.compile(rb"content-length:[ \t]*([0-9]+)(?:[ \t]*,[ \t]*\1)*[ \t]*\r?\n", re.IGNORECASE)
 
 
 class _ResponseReader:
@@ -135,7 +138,7 @@ class _ResponseReader:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._headers: dict[str, str] = {}
-        self._header_count = self._early_responses = self._head_bytes = 0
+        self._header_count = self._early_responses = self._read_bytes = 0
         self._may_keep = False
         self._held = b""  # the beginning of a line that may be a length
         self._length: bytes | None = None
@@ -148,7 +151,8 @@ class _ResponseReader:
         )
 
     def feed(self, data: bytes) -> None:
-        """Parse more bytes; raise `InvalidResponse` if not HTTP, or for an endless head."""
+        """Parse more bytes; raise `InvalidResponse` if not HTTP, or for an endless head or end."""
+        self._read_bytes += len(data)
         try:
             for part in self._parts(data) if self._exchange.status is None else (data,):
                 self._parser.feed_data(part)
@@ -158,27 +162,23 @@ class _ResponseReader:
             if not self.is_complete:
                 raise InvalidResponse("not HTTP") from fault
             self.is_kept_open = False
-        if self._exchange.status is None and self._head_bytes > _MAX_HEAD_BYTES:
-            raise InvalidResponse("head too long")
+        if self._read_bytes > (_MAX_HEAD_BYTES if self._exchange.status is None else _MAX_BYTES):
+            raise InvalidResponse("response too long")
 
     def _parts(self, data: bytes) -> Iterator[bytes]:
         """Yield a head line by line, with equal lengths given once (RFC 9110, 8.6), and then the rest."""
-        self._head_bytes += len(data)
-        data, self._held = self._held + data, b""
-        while data and self._exchange.status is None:
-            line, break_, rest = data.partition(b"\n")
-            if not break_ and _LENGTH.startswith(line[: len(_LENGTH)].lower()):
-                self._held = data
+        lines, self._held = BytesIO(self._held + data), b""
+        while self._exchange.status is None and (line := lines.readline()):
+            if not line.endswith(b"\n") and _LENGTH.startswith(line[: len(_LENGTH)].lower()):
+                self._held = line
                 return
             if found := _LENGTHS.fullmatch(line):
                 is_repeated, self._length = found[1] == self._length, found[1]
-                line, break_ = (b"", b"") if is_repeated else (b"Content-Length: %b\r" % found[1], b"\n")
+                line = b"" if is_repeated else b"Content-Length: %b\r\n" % found[1]
             elif not line.strip():
                 self._length = None
-            yield line + break_
-            data = rest
-        if data:
-            yield data
+            yield line
+        yield lines.read()
 
     def end(self) -> None:
         """Handle the end of the connection; raise `ConnectionResetError` where the response is incomplete."""
