@@ -161,8 +161,8 @@ class MeetingRepository(Protocol):
         Each is due again after `again_s`, unless it is saved as ended or cleared, or `schedule_next_check`.
         """
 
-    async def schedule_next_check(self, meeting: Meeting, again_s: float | None = None) -> None:
-        """Make a meeting due after so many seconds, or never."""
+    async def schedule_next_check(self, meeting: Meeting, again_s: float | None, *, is_cleared: bool) -> None:
+        """Make a meeting due after so many seconds, or never, if it is still cleared, or still is not."""
 
     async def claim_expired(self, limit: int, lease: Lease) -> Sequence[views.ExpiredLease]: ...
     async def lease_expired(

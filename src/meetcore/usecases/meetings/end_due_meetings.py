@@ -9,7 +9,7 @@ From then on its recording is looked for, because the provider's event may be lo
 """
 
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from attrs import frozen
@@ -105,14 +105,18 @@ class EndDueMeetings:
         except (video_provider.ProviderRefused, video_provider.ProviderUnknown):
             return
         if state is ProviderMeetingState.IN_PROGRESS:
-            await self._check_at(meeting, meeting.end_at)
+            await self._check_later(meeting)
         else:
             await self._write_end(meeting, is_cleared=True)
 
-    async def _check_at(self, meeting: meetings.Meeting, at: datetime) -> None:
-        wait_s = max((at - self.runtime.now()).total_seconds(), self.again_s)
+    async def _check_later(self, meeting: meetings.Meeting) -> None:
+        """Look again at a meeting in which a session runs: at its end, or as was reported meanwhile."""
         async with self.store.begin() as tx:
-            await tx.meetings.schedule_next_check(meeting, wait_s)
+            await tx.lock_account(meeting.account_id)
+            known, now = await tx.meetings.load_sessions(meeting.account_id, meeting.id), self.runtime.now()
+            over_at = sessions.over_at(meeting, known, self.empty_for)
+            wait_s = ((over_at if over_at > now else meeting.end_at) - now).total_seconds()
+            await tx.meetings.schedule_next_check(meeting, max(wait_s, self.again_s), is_cleared=False)
 
     async def _write_end(self, meeting: meetings.Meeting, *, is_cleared: bool) -> None:
         async with self.store.begin() as tx:
@@ -138,7 +142,7 @@ class EndDueMeetings:
                 await save_cleared(tx, self.runtime, view.meeting)
                 return
             wait_s = min(max(self.again_s, over_s / 4), _MAX_CLEAR_AFTER_S)
-            await tx.meetings.schedule_next_check(meeting, wait_s)
+            await tx.meetings.schedule_next_check(meeting, wait_s, is_cleared=False)
             await tx.meetings.keep_host(meeting, wait_s + self.again_s)
 
     async def _cleared(self, meeting: meetings.Meeting) -> Cleared | None:
@@ -164,6 +168,6 @@ class EndDueMeetings:
             is_complete = bool(recorded) and recorded.issuperset(session.id for session in held)
             again_s = None if is_complete or is_last else CHECKS_AFTER_S[due.recording_checks - 1]
             deliveries = await self.conclude_recording(tx, meeting, is_last=is_last)
-            await tx.meetings.schedule_next_check(meeting, again_s)
+            await tx.meetings.schedule_next_check(meeting, again_s, is_cleared=True)
         if deliveries:
             self.notifier.notify()

@@ -387,7 +387,7 @@ async def test_a_meeting_stays_until_its_notes_are_gone(rig: PostgresRig) -> Non
 async def test_a_meeting_stays_while_its_recording_is_looked_for_or_orphans_are(rig: PostgresRig) -> None:
     customer = await _customer(rig)
     meeting = await _over(rig, customer)
-    await rig.alone.meetings.schedule_next_check(meeting, 60.0)
+    await rig.alone.meetings.schedule_next_check(meeting, 60.0, is_cleared=True)
     doubtful = await scheduled(rig, customer, MeetingSpec(meeting.end_at, orphan_window_s=60.0))
     await _end(rig, doubtful)
     assert await rig.retention.remove_meetings(FAR) == Removal(0, is_over=True)
@@ -412,7 +412,7 @@ async def _end(rig: PostgresRig, meeting: Meeting) -> None:
         await tx.lock_account(meeting.account_id)
         await tx.meetings.save_ended(ended, [])
         await tx.meetings.save_cleared(ended, invalidates_host_key=False)
-        await tx.meetings.schedule_next_check(ended, None)
+        await tx.meetings.schedule_next_check(ended, None, is_cleared=True)
 
 
 async def _over(rig: PostgresRig, customer: Customer) -> Meeting:

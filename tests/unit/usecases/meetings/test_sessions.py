@@ -7,8 +7,9 @@ from itertools import permutations
 import pytest
 from attrs import define, field
 
-from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxMeetingState
+from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxMeetingState, SandboxProvider
 from meetcore.domain.errors import Conflict
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.provider_events import EventOutcome, ProviderEvent, ProviderEventKind
 from meetcore.domain.meetings.sessions import Session
@@ -269,6 +270,57 @@ async def test_what_runs_after_the_end_is_ended_whatever_the_status_says() -> No
     assert await room.deliver(room.under_way[-1]) is EventOutcome.APPLIED
     await room.harness.end_due_meetings().sweep()
     assert not await room.runs()
+
+
+async def test_what_begins_while_the_last_recording_is_looked_for_is_ended_too() -> None:
+    room = await open_room(with_recording=True)
+    room.harness.write(
+        "UPDATE meetings SET status = 'ended', due_at = clock_timestamp(), cleared_at = clock_timestamp(), "
+        "recording_checks = 99"
+    )
+    room.harness.write("DELETE FROM host_reservations")
+    room.at(61)
+
+    async def find(*_: object) -> tuple[()]:
+        await room.act(START)
+        await room.deliver(room.under_way[-1])
+        return ()
+
+    room.harness.fake_recordings.find = find  # type: ignore[assignment, method-assign]
+    await room.harness.end_due_meetings().sweep()
+    assert await room.runs()
+    room.harness.clock.advance(21)
+    await room.harness.end_due_meetings().sweep()
+    assert not await room.runs()
+
+
+async def test_a_session_that_ends_while_the_provider_is_asked_ends_the_meeting_in_time() -> None:
+    room = await open_room()
+    for minutes, to in ((1, START), (10, LEAVE)):
+        room.at(minutes)
+        await room.act(to)
+        await room.deliver(room.under_way[-1])
+    room.at(19)
+    await room.act(START)
+
+    class Slow(SandboxProvider):
+        """The sandbox, where the session of its answer ends before that is there."""
+
+        async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
+            answer = await super().remove(provider_meeting_id)
+            if answer is ProviderMeetingState.IN_PROGRESS:
+                await room.act(LEAVE)
+                for event in room.under_way[-2:]:
+                    await room.deliver(event)
+            return answer
+
+    room.harness.provider = Slow("http://sandbox", room.harness.sandbox.state, bytes(32))
+    room.at(20)
+    await room.sweep()
+    assert (room.ended_events(), await room.runs()) == (0, False)
+    room.at(30)
+    await room.sweep()
+    assert room.ended_events() == 1
 
 
 async def test_a_host_is_not_free_while_the_provider_does_not_answer() -> None:

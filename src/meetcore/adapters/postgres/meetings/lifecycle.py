@@ -152,8 +152,8 @@ class MeetingLifecycle(repository.Repository):
             for row in await self._all(SQL["claim_due"], limit=limit, again_s=again_s)
         ]
 
-    async def schedule_next_check(self, meeting: Meeting, again_s: float | None = None) -> None:
-        parameters = {"account_id": meeting.account_id, "meeting_id": meeting.id, "again_s": again_s}
+    async def schedule_next_check(self, meeting: Meeting, again_s: float | None, *, is_cleared: bool) -> None:
+        parameters = _key(meeting) | {"again_s": again_s, "is_cleared": is_cleared}
         await self._run(SQL["schedule_next_check"], parameters)
 
     async def claim_expired(self, limit: int, lease: Lease) -> Sequence[ExpiredLease]:

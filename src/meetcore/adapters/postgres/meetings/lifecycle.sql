@@ -176,9 +176,10 @@ SELECT {MEETING.select}, COALESCE(h.provider_user_id, '') AS provider_user_id, m
     m.cleared_at IS NOT NULL AS is_cleared
 FROM m LEFT JOIN hosts h ON h.id = m.host_id ORDER BY m.was_due_at
 
--- schedule_next_check: Schedule the next check of a meeting in so many seconds, or none.
+-- schedule_next_check: Schedule the next check of a meeting in so many seconds, or none, unless it was cleared, or
+-- something began to run under it, since it was read.
 UPDATE meetings SET due_at = clock_timestamp() + %(again_s)s::float8 * interval '1 second'
-WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND (cleared_at IS NOT NULL) = %(is_cleared)s
 
 -- find_account_at_provider: The account of the meeting that a provider names, the latest that had the id; nothing
 -- is locked yet.
