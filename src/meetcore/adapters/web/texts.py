@@ -128,8 +128,9 @@ PAYMENT_DOUBTS: Final[Mapping[Doubt, tuple[str, str]]] = {
     Doubt.REVERSED: (
         _("The money went back"),
         _(
-            "A refund at the gateway or a chargeback took it, and the account still has the credits. Take "
-            "them by an adjustment where they are not owed, and close the doubt."
+            "A refund, a cancellation or a chargeback at the gateway took it. If the payment is paid, the "
+            "account has the credits: take them by an adjustment where they are not owed. Otherwise it got "
+            "none. Then close the doubt."
         ),
     ),
     Doubt.REFUND_REFUSED: (

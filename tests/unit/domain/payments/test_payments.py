@@ -170,7 +170,7 @@ def test_an_operator_accepts_money_in_doubt(doubt: Doubt, status: PaymentStatus)
 
 def test_an_erased_account_gets_no_credits() -> None:
     before = evolve(PENDING, doubt=Doubt.WRONG_AMOUNT)
-    with pytest.raises(Conflict, match="^The account was erased") as refusal:
+    with pytest.raises(Conflict, match=r"^The account was erased") as refusal:
         payments.accept(before, LATER, is_erased=True)
     assert refusal.value.details == {"id": str(before.id)}
 
