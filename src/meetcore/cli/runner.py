@@ -22,7 +22,7 @@ from meetcore.domain.errors import DomainError, InsufficientCredits
 from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
 from meetcore.domain.members.operators import InvalidDays
 from meetcore.domain.members.sign_in import InvalidMinutes
-from meetcore.domain.money.ledger import InvalidAmount, InvalidReason
+from meetcore.domain.money.ledger import InvalidAmount, InvalidReason, InvalidReference
 from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.domain.requests.keys import InvalidExpiry, InvalidName, InvalidOverlap
 from meetcore.ports import store
@@ -58,7 +58,7 @@ def _refusal_of(error: Exception, *, is_repeatable: bool) -> tuple[str, str, Exi
     match error:
         case InputRefused() | InvalidDays() | InvalidEmail() | InvalidExpiry() | InvalidMinutes():
             return "usage", str(error), ExitCode.USAGE
-        case InvalidName() | InvalidOverlap() | InvalidReason():
+        case InvalidName() | InvalidOverlap() | InvalidReason() | InvalidReference():
             return "usage", str(error), ExitCode.USAGE
         case SettingsRefused():
             return "settings", str(error), ExitCode.SETTINGS

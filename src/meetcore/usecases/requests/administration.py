@@ -10,7 +10,7 @@ from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.mails.contents import SuspensionChanged
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.members import audit, members, roles
-from meetcore.domain.money import statements, transfers
+from meetcore.domain.money import ledger, statements, transfers
 from meetcore.domain.requests import accounts, views
 from meetcore.domain.requests.keys import (
     DEFAULT_NAME,
@@ -238,10 +238,10 @@ class Administration:
 
         Raises:
             InvalidAmount: not a whole number of credits from 1 up.
+            InvalidReference: see `check_reference`.
             Conflict: the reference belongs to a top-up of another amount.
         """
-        now = self.runtime.now()
-        request = top_up_request(self.runtime, self.origin, now, account_id, amount, reference, reason)
+        request = self._top_up(self.runtime.now(), account_id, amount, reference, reason)
         return await self._post(request, transfers.TransferKind.TOPUP, amount)
 
     async def adjust(
@@ -341,8 +341,15 @@ class Administration:
         reason: str | None = None,
     ) -> Posted:  # fmt: skip
         """Top up in a transaction of the caller's, who counts and notifies."""
-        request = top_up_request(self.runtime, self.origin, now, account_id, amount, reference, reason)
+        request = self._top_up(now, account_id, amount, reference, reason)
         return await post_within(tx, self.runtime, request)
+
+    def _top_up(
+        self, now: datetime, account_id: UUID, amount: int, reference: str | None, reason: str | None
+    ) -> PostingRequest:
+        if reference is not None:
+            ledger.check_reference(reference)
+        return top_up_request(self.runtime, self.origin, now, account_id, amount, reference, reason)
 
     async def _record(
         self, tx: Transaction, now: datetime, action: str, account_id: UUID | None, target_id: UUID,
