@@ -426,8 +426,8 @@ async def test_a_connection_that_is_idle_for_long_is_closed(
     assert (receiver.connections, len(receiver.heads)) == (2, 2)
 
 
-async def test_a_sender_that_was_not_started_raises(authority: Authority) -> None:
-    with pytest.raises(RuntimeError, match="start"):
+async def test_a_sender_that_was_not_opened_raises(authority: Authority) -> None:
+    with pytest.raises(RuntimeError, match=r"open\(\)"):
         await AsyncioWebhookSender(StaticResolver(())).post(a_post())
 
 
