@@ -332,7 +332,8 @@ async def test_operators_make_no_top_up_in_the_name_of_a_payment(shop: PaymentHa
             await accounts.move_credits(
                 ONE, WHERE, account_id, ProposalKind.TOPUP, amount, "paid", topup_reference(payment_id)
             )
-    # A command of the machine's own would take the payment's name in the ledger, and leave its money uncredited.
+    # A command of the machine's own would take the payment's name in the ledger, and leave its money
+    # uncredited.
     administration = shop.process().administration
     with pytest.raises(InvalidReference, match="does not begin with payment:"):
         await administration.top_up(account_id, 10, topup_reference(payment_id))
