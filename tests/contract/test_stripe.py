@@ -245,6 +245,15 @@ def test_the_time_of_a_signature_is_ours_within_five_minutes(seconds: int, is_va
         read(body, headers)
 
 
+@pytest.mark.parametrize("other", ["{old} ,t={now}", "+{old},t={now}", "{now},t={old}"])
+def test_the_time_that_is_compared_is_the_one_that_was_signed(other: str):
+    body, headers = signed(fact("stripe.notification.session_completed"), seconds=-86_400)
+    old, now = (int(NOW.timestamp()) - seconds for seconds in (86_400, 0))
+    header = headers["Stripe-Signature"].replace(f"t={old}", f"t={other.format(old=old, now=now)}")
+    with pytest.raises(NotificationInvalid):
+        read(body, {"Stripe-Signature": header})
+
+
 @pytest.mark.parametrize(
     "header",
     ["", "t=,v1=x", "v1=x", "t=1796090400", "t=1796090400,v1=", "t=1796090400,v1=\u00e9", "t=x,v1=x"],

@@ -324,7 +324,8 @@ def _verify(body: bytes, header: str, secret: str, now: datetime) -> None:
     if at is None or not header.isascii():
         raise payments.NotificationInvalid("no signature of Stripe")
     try:
-        stripe.WebhookSignature.verify_header(body, header, secret, tolerance=None)
+        # The library takes the first time, in any spelling of Python: so that it is the one that is compared.
+        stripe.WebhookSignature.verify_header(body, f"t={at[1]},{header}", secret, tolerance=None)
     except (stripe.SignatureVerificationError, UnicodeDecodeError) as error:
         raise payments.NotificationInvalid("the signature is wrong") from error
     if abs(now.timestamp() - int(at[1])) > TOLERANCE_S:
