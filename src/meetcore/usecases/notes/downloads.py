@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime
+from math import inf
 from typing import BinaryIO, Final, TypeVar
 from uuid import UUID
 
@@ -105,12 +106,17 @@ COPY_WITHIN_S = 3600
 """An hour: a file that takes longer is trickled."""
 
 
-async def copy_file(files: recording_files.RecordingFiles, file: RecordingFile, into: BinaryIO) -> None:
-    """Copy a provider's file, chunk by chunk; raise as `RecordingFiles.open` does."""
+async def copy_file(
+    files: recording_files.RecordingFiles, file: RecordingFile, into: BinaryIO, at_most: float = inf
+) -> None:
+    """Copy a provider's file of `at_most` bytes, chunk by chunk; raise as `RecordingFiles.open` does."""
+    copied = 0
     try:
         async with asyncio.timeout(COPY_WITHIN_S), files.open(file) as opened:
             async for chunk in opened.chunks:
-                await asyncio.to_thread(into.write, chunk)
+                copied += await asyncio.to_thread(into.write, chunk)
+                if copied > at_most:
+                    raise recording_files.FilesUnavailable(f"a file of more than {at_most} bytes")
     except TimeoutError:
         raise recording_files.FilesUnavailable(
             f"a file that does not come within {COPY_WITHIN_S} s"

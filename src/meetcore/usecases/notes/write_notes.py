@@ -22,6 +22,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import timedelta
+from io import BytesIO
 from typing import BinaryIO
 
 from attrs import define, evolve, frozen
@@ -152,13 +153,9 @@ class TranscribeRecording:
         return chunks
 
     async def _text(self, file: recordings.RecordingFile) -> bytes:
-        text = bytearray()
-        async with self.files.open(file) as opened:
-            async for chunk in opened.chunks:
-                text += chunk
-                if len(text) > MAX_TRANSCRIPT_BYTES:
-                    raise FilesUnavailable(f"a transcript of more than {MAX_TRANSCRIPT_BYTES} bytes")
-        return bytes(text)
+        text = BytesIO()
+        await downloads.copy_file(self.files, file, text, MAX_TRANSCRIPT_BYTES)
+        return text.getvalue()
 
 
 MAX_RETRY_AFTER_S = 3600

@@ -1,7 +1,10 @@
 """Downloads of recordings: signed links of fifteen minutes, and a bound on open streams."""
 
-from contextlib import ExitStack
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -9,8 +12,11 @@ from attrs import evolve
 
 from meetcore.domain.errors import Gone, NotFound, TooManyDownloads
 from meetcore.domain.notes.downloads import DownloadLimits, DownloadLink, is_signed_by
-from meetcore.domain.notes.recordings import FileKind, RecordingStatus
+from meetcore.domain.notes.recordings import FileKind, RecordingFile, RecordingStatus
+from meetcore.ports.recording_files import FilesUnavailable, OpenFile
+from meetcore.usecases.notes import downloads, write_notes
 from meetcore.usecases.notes.downloads import DownloadRecording, DownloadStreams
+from tests.support.fakes import FakeRecordingFiles
 from tests.support.recording_fakes import KEY, NOW, OLD_KEY, FakeRecordings, a_recording
 
 
@@ -108,3 +114,33 @@ def test_a_stream_that_is_over_or_broke_makes_room() -> None:
             pass
     assert not streams._of_link
     assert not streams._of_account
+
+
+class Trickling(FakeRecordingFiles):
+    """A file that never ends, and comes by a byte at a time."""
+
+    @asynccontextmanager
+    async def open(self, file: RecordingFile, wanted: Any = None) -> AsyncIterator[OpenFile]:
+        yield OpenFile(1000, 0, 999, self._bytes())
+
+    async def _bytes(self) -> AsyncIterator[bytes]:
+        while True:
+            await asyncio.sleep(0.001)
+            yield b"x"
+
+
+@pytest.mark.parametrize("limit", ["time", "size"])
+async def test_a_transcript_that_trickles_is_not_waited_for(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if limit == "time":
+        monkeypatch.setattr(downloads, "COPY_WITHIN_S", 0.01)
+    else:
+        monkeypatch.setattr(write_notes, "MAX_TRANSCRIPT_BYTES", 3)
+    recording = a_recording((FileKind.AUDIO,))
+    transcript = evolve(recording.files[0], provider_file_id="t", kind=FileKind.TRANSCRIPT)
+    nothing: Any = None
+    reading = write_notes.TranscribeRecording(nothing, Trickling(), nothing, None)
+    async with asyncio.timeout(10):
+        with pytest.raises(FilesUnavailable):
+            await reading.read(evolve(recording, files=(*recording.files, transcript)))
