@@ -315,6 +315,10 @@ async def test_a_suspended_account_gets_no_tokens_and_gives_no_grants(
     refused(await program.refresh(tokens["refresh_token"]), "invalid_grant")
     refused(await program.exchange(code), "invalid_grant")
     assert (await owner.get(path)).status_code == 409
+    await harness.administration.resume_account(customer.account_id)
+    again = await program.refresh(tokens["refresh_token"])
+    assert again.status_code == 200, "a token that was refused was not used"
+    assert await works(line, again.json()["access_token"])
 
 
 async def test_an_account_with_all_its_keys_gives_no_grant_until_one_is_revoked(

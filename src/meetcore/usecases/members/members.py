@@ -6,7 +6,7 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
-from meetcore.domain.errors import NotFound, Unprocessable, require_record
+from meetcore.domain.errors import NotFound, Unprocessable
 from meetcore.domain.mails import contents
 from meetcore.domain.mails.mails import Recipient
 from meetcore.domain.meetings.schedule import cap_day
@@ -14,13 +14,12 @@ from meetcore.domain.members import sign_in
 from meetcore.domain.members.members import (
     Invitation,
     Member,
-    Membership,
     check_invitations,
     check_owner_stays,
     invitations_left,
     is_pending,
 )
-from meetcore.domain.members.roles import Action, Role, check_allowed, is_allowed, playground_scopes
+from meetcore.domain.members.roles import Action, Role, is_allowed, playground_scopes
 from meetcore.domain.members.views import SignedIn, check_member, inviter_name
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.records.pages import KeyUse
@@ -32,7 +31,7 @@ from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store
 from meetcore.usecases.mails import MailQueue
 from meetcore.usecases.members import audit, sign_in_links
-from meetcore.usecases.requests.administration import Administration, MintedKey
+from meetcore.usecases.requests.administration import Administration, MintedKey, check_role
 from meetcore.usecases.requests.erasure import lock_unerased
 from meetcore.usecases.runtime import Runtime
 
@@ -87,7 +86,7 @@ class Members:
         token = sign_in.mint_token(self.runtime.entropy.token_bytes(sign_in.TOKEN_BYTES))
         invitation = Invitation(
             self.runtime.new_id(now), account.id, email, role,
-            None if user is None else user.id, now, now + sign_in.INVITATION_FOR,
+            _user_id(signed_in), now, now + sign_in.INVITATION_FOR,
         )  # fmt: skip
         link = sign_in.SignInLink(
             self.runtime.new_id(now), sign_in.LinkPurpose.INVITATION, now, invitation.expires_at, account.id,
@@ -100,6 +99,7 @@ class Members:
         )  # fmt: skip
         async with self.store.begin() as tx:
             await lock_unerased(tx, account.id)
+            await check_role(tx, account.id, _user_id(signed_in), Action.MANAGE_MEMBERS)
             counts = await tx.members.count_invitations(account.id, email, now)
             check_invitations(counts)
             await tx.members.add_invitation(invitation)
@@ -123,6 +123,7 @@ class Members:
         now, account_id = self.runtime.now(), signed_in.account.id
         async with self.store.begin() as tx:
             await tx.lock_account(account_id)
+            await check_role(tx, account_id, _user_id(signed_in), Action.MANAGE_MEMBERS)
             found = await tx.members.load_invitation(invitation_id)
             if found is None or found.account_id != account_id or not is_pending(found, now):
                 raise NotFound("No invitation with this id.")
@@ -152,8 +153,7 @@ class Members:
         now, account_id = self.runtime.now(), signed_in.account.id
         async with self.store.begin() as tx:
             await tx.lock_account(account_id)
-            members = await tx.members.load_members(account_id)
-            check_caller(signed_in, members, Action.MANAGE_MEMBERS)
+            members = await check_role(tx, account_id, _user_id(signed_in), Action.MANAGE_MEMBERS)
             before = check_owner_stays(members, user_id, role)
             if role is before.role:
                 return
@@ -173,14 +173,8 @@ class Members:
                     )
 
 
-def check_caller(signed_in: SignedIn, members: Sequence[Membership], action: Action) -> None:
-    """Check the caller's role once more under the lock: it may have been taken away meanwhile."""
-    if signed_in.user is None:
-        return
-    role = require_record(
-        next((each.role for each in members if each.user_id == signed_in.user.id), None), "member"
-    )
-    check_allowed(role, action)
+def _user_id(signed_in: SignedIn) -> UUID | None:
+    return None if signed_in.user is None else signed_in.user.id
 
 
 @frozen
@@ -276,6 +270,6 @@ class Playground:
         return minted
 
     async def _keys(self, who: SignedIn) -> Sequence[ApiKey]:
-        member_id: UUID | None = None if who.user is None else who.user.id
+        member_id = _user_id(who)
         keys, now = await self.administration.registry.list_keys(who.account.id), self.runtime.now()
         return [key for key in keys if is_playground_key(key, member_id, now)]

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from attrs import Factory, evolve, field, frozen
 
-from meetcore.domain.errors import Conflict, NotFound
+from meetcore.domain.errors import Conflict, NotFound, require_record
 from meetcore.domain.mails.contents import SuspensionChanged
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.members import audit, members, roles
@@ -93,6 +93,7 @@ class KeyAdministration:
         )  # fmt: skip
         async with self.store.begin() as tx:
             await lock_unerased(tx, account_id)
+            await check_role(tx, account_id, self._member_id, roles.Action.MANAGE_KEYS)
             await _check_new(tx, new_id)
             await add_key(tx, key, text, now)
             await self._record(
@@ -114,6 +115,7 @@ class KeyAdministration:
         text = mint(self.key_prefix, self.runtime.entropy.token_bytes(SECRET_BYTES))
         async with self.store.begin() as tx:
             key = await tx.registry.load_key(key_id)
+            await check_role(tx, key.account_id, self._member_id, roles.Action.MANAGE_KEYS)
             await _check_new(tx, new_id)
             rolled = roll(key, overlap_h, new_id or self.runtime.new_id(now), text, now, self._member_id)
             await tx.registry.save_key_end(rolled.old)
@@ -356,6 +358,20 @@ class Administration:
         **details: audit.Detail,
     ) -> None:  # fmt: skip
         await record_action(tx, self.runtime, now, self.origin, action, account_id, target_id, **details)
+
+
+async def check_role(
+    tx: Transaction, account_id: UUID, user_id: UUID | None, action: roles.Action
+) -> Sequence[members.Membership]:
+    """Check a member's role once more under the account's lock: it may have been taken away meanwhile.
+
+    Returns the members. Of a guest, who has no user, nothing is checked.
+    """
+    found = await tx.members.load_members(account_id)
+    if user_id is not None:
+        role = next((each.role for each in found if each.user_id == user_id), None)
+        roles.check_allowed(require_record(role, "member"), action)
+    return found
 
 
 async def add_key(tx: Transaction, key: ApiKey, text: str, now: datetime) -> None:

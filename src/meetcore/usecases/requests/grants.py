@@ -21,8 +21,7 @@ from meetcore.ports.requests import RateCounters
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.webhook_sender import DocumentFetcher, DocumentUnavailable
 from meetcore.usecases.members.audit import count_hit, record_action
-from meetcore.usecases.members.members import check_caller
-from meetcore.usecases.requests.administration import add_key
+from meetcore.usecases.requests.administration import add_key, check_role
 from meetcore.usecases.requests.erasure import lock_unerased
 from meetcore.usecases.runtime import Runtime
 
@@ -150,7 +149,7 @@ class Grants:
         )  # fmt: skip
         async with self.store.begin() as tx:
             await lock_unerased(tx, who.account.id)
-            check_caller(who, await tx.members.load_members(who.account.id), Action.MANAGE_KEYS)
+            await check_role(tx, key.account_id, key.created_by, Action.MANAGE_KEYS)
             asked = grants.check_open(await tx.grants.load_authorization(id), now)
             await add_key(tx, key, self._mint(keys.ACCESS_TOKEN), now)
             allowed = evolve(asked, key_id=key.id, expires_at=code_end, key_expires_at=expires_at)
@@ -193,6 +192,8 @@ class Grants:
         assert found.key_id is not None
         async with self.store.begin() as tx:
             key, now = await tx.registry.load_key(found.key_id), self.runtime.now()
+            if not await self._can_issue(tx, key, now):
+                return None
             if await tx.grants.use_code(found.id, now):
                 return await self._issue(tx, key, found.key_expires_at, now)
         await self._revoke(found.key_id, "code")
@@ -210,12 +211,17 @@ class Grants:
         return None
 
     async def refresh(self, token: str) -> IssuedTokens | None:
-        """Use a refresh token up for new tokens; `None` where it was used or the grant has ended."""
+        """Use a refresh token up for new tokens; `None` where it was used or the grant has ended.
+
+        While the account is suspended it stays as it is.
+        """
         async with self.store.begin() as tx:
             found = await tx.grants.find_refresh_token(keys.digest(token))
             if found is None:
                 return None
             key, now = await tx.registry.load_key(found.key_id), self.runtime.now()
+            if not await self._can_issue(tx, key, now):
+                return None
             if await tx.grants.use_refresh_token(keys.digest(token), now):
                 return await self._issue(tx, key, key.expires_at, now)
         await self._revoke(found.key_id, "refresh token")
@@ -228,12 +234,14 @@ class Grants:
             async with self.store.at_once() as tx:
                 purged = bool(await tx.grants.purge(self.runtime.now()))
 
+    @staticmethod
+    async def _can_issue(tx: Transaction, key: keys.ApiKey, now: datetime) -> bool:
+        account = await tx.registry.load_account(key.account_id)
+        return status_of(account.suspended_at) is AccountStatus.ACTIVE and keys.is_usable(key, now)
+
     async def _issue(
         self, tx: Transaction, key: keys.ApiKey, expires_at: datetime | None, now: datetime
-    ) -> IssuedTokens | None:
-        account = await tx.registry.load_account(key.account_id)
-        if status_of(account.suspended_at) is AccountStatus.SUSPENDED or not keys.is_usable(key, now):
-            return None
+    ) -> IssuedTokens:
         end = now + grants.ACCESS_FOR
         end = end if expires_at is None else min(end, expires_at)
         issued = evolve(key, expires_at=expires_at, token_expires_at=end)

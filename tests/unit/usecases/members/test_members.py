@@ -216,10 +216,24 @@ async def test_an_owner_who_is_one_no_more_changes_nothing(at: AccessHarness) ->
     other = await at.join(one, "b@example.com", Role.OWNER)
     assert one.user is not None
     assert other.user is not None
-    members = at.access().members
-    await members.change_role(one, other.user.id, Role.DEVELOPER, None)
-    with pytest.raises(ActionNotAllowed):
-        await members.remove(other, one.user.id, None)
+    members, keys = at.access().members, at.harness.process().dashboard.keys
+    invited = (await members.invite(one, "c@example.com", Role.VIEWER, None)).invitation
+    minted = await keys.create(one, None, "K", [], None, None, None)
+    await members.change_role(one, other.user.id, Role.VIEWER, None)
+    for change in (
+        members.remove(other, one.user.id, None),
+        members.invite(other, "d@example.com", Role.OWNER, None),
+        members.revoke_invitation(other, invited.id, None),
+        keys.create(other, None, "K", [], None, None, None),
+        keys.roll(other, None, minted.key.id, 1, None),
+    ):
+        with pytest.raises(ActionNotAllowed):
+            await change
+    await members.remove(one, other.user.id, None)
+    with pytest.raises(NotFound):
+        await keys.create(other, None, "K", [], None, None, None)
+    assert at.harness.count("invitations") == 2
+    assert at.harness.count("api_keys") == 2
 
 
 async def test_an_invitation_needs_an_address(at: AccessHarness) -> None:

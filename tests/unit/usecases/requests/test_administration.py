@@ -54,7 +54,7 @@ async def test_a_key_that_has_expired_is_not_created(harness: ApplicationHarness
 
 
 async def test_a_key_has_a_name_the_end_of_its_text_and_its_maker(harness: ApplicationHarness) -> None:
-    account_id, member = harness.caller.account.id, UUID(int=9)
+    account_id, member = harness.caller.account.id, harness.caller.account.user_id
     acting = harness.administration.acting_as(ActionOrigin(Actor(ActorKind.MEMBER, member, "m@example.com")))
     plain = await harness.administration.keys.create(account_id, tuple(Scope))
     named = await acting.keys.create(account_id, (), name="Kasir")
