@@ -1,8 +1,8 @@
 """The audit log: every change with its actor, time and client address.
 
 An entry is written with its change and never changed. It holds no secret, and of the change only the fields
-that identify it. The e-mail addresses of members and of invitations are not in it: they are looked up by id
-when entries are shown, so that an erasure removes them.
+that identify it. The e-mail addresses of members and of invitations and the titles of meetings are not in it:
+they are looked up by id when entries are shown, so that an erasure removes them.
 """
 
 import re
@@ -20,6 +20,8 @@ MAX_DETAIL_TEXT: Final = 1000
 
 INVITATION_ACTIONS: Final = ("member.invited", "member.invitation_revoked")
 """Actions whose target is an invitation."""
+MEETING_ACTIONS: Final = ("meeting.created", "meeting.cancelled", "meeting.ended")
+"""Actions by hand whose target is a meeting."""
 REFUSED: Final = "session.refused"
 """The action whose target is whom a refused sign-in was for: a user, an operator, a link or an invitation."""
 REPEATS_IN_A_WINDOW: Final = 10
@@ -120,10 +122,12 @@ def repeat_counter(action: str, subject: object) -> UUID:
     return uuid5(_REPEATS, f"{action} {subject}")
 
 
-def with_addresses(entry: AuditEntry, member: str | None, target: str | None) -> AuditEntry:
-    """Return an entry as it is shown, with the addresses of a known member and of its target, if any."""
+def as_shown(entry: AuditEntry, member: str | None, target: str | None, title: str | None) -> AuditEntry:
+    """Return an entry with the addresses of a known member and its target, and its meeting's title."""
     if member is not None and entry.actor.kind is ActorKind.MEMBER:
         entry = evolve(entry, actor=evolve(entry.actor, name=member))
     if target is not None and entry.action in (*INVITATION_ACTIONS, REFUSED):
         entry = evolve(entry, details={**entry.details, "email": target})
+    if title is not None and entry.action in MEETING_ACTIONS:
+        entry = evolve(entry, details={"title": title, **entry.details})
     return entry

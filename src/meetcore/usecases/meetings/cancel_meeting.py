@@ -130,13 +130,9 @@ class CancelMeeting:
     async def _record(self, tx: Transaction, caller: Caller, step: _Step, now: datetime) -> None:
         match step:
             case Marked(meeting, is_running=False):
-                await record_by_hand(
-                    tx, self.runtime, now, caller, "meeting.cancelled", meeting.id, title=meeting.title
-                )
+                await record_by_hand(tx, self.runtime, now, caller, "meeting.cancelled", meeting.id)
             case Marked(meeting) | Running(meeting, is_asked_again=False):
-                await record_by_hand(
-                    tx, self.runtime, now, caller, "meeting.ended", meeting.id, title=meeting.title
-                )
+                await record_by_hand(tx, self.runtime, now, caller, "meeting.ended", meeting.id)
 
     async def _remove(self, step: Marked, now: datetime) -> Outcome:
         try:

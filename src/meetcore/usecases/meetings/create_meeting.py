@@ -232,7 +232,7 @@ class CreateMeeting:
             if isinstance(step, LeaseView):
                 await record_by_hand(
                     tx, self.runtime, draft.created_at, caller, "meeting.created", draft.id,
-                    title=draft.title, credits=draft.credits,
+                    credits=draft.credits,
                 )  # fmt: skip
             return step
 

@@ -41,15 +41,21 @@ def test_details_are_small() -> None:
 def test_addresses_are_shown_where_they_are_known(action: str) -> None:
     written = evolve(entry(action, {"role": "owner"}), actor=audit.member_actor(UUID(int=7)))
     assert written.actor.name == "member"
-    assert audit.with_addresses(written, None, None) == written
-    shown = audit.with_addresses(written, "a@example.com", "b@example.com")
+    assert audit.as_shown(written, None, None, None) == written
+    shown = audit.as_shown(written, "a@example.com", "b@example.com", "Rapat")
     assert (shown.actor.id, shown.actor.name) == (UUID(int=7), "a@example.com")
     assert shown.details == {"role": "owner", "email": "b@example.com"}
 
 
 def test_others_than_members_and_those_invited_are_shown_as_they_were_written() -> None:
     written = entry("member.removed", {"before": "owner"})
-    assert audit.with_addresses(written, "a@example.com", "b@example.com") == written
+    assert audit.as_shown(written, "a@example.com", "b@example.com", "Rapat") == written
+
+
+@pytest.mark.parametrize("title", [None, "Rapat"])
+def test_a_meeting_is_shown_with_its_title_where_that_is_known(title: str | None) -> None:
+    shown = audit.as_shown(entry("meeting.created", {"credits": 10}), None, None, title)
+    assert dict(shown.details) == {"credits": 10} | ({} if title is None else {"title": title})
 
 
 def test_repetitions_are_counted_by_action_and_subject() -> None:

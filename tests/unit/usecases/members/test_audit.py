@@ -16,6 +16,7 @@ from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind, AuditE
 from meetcore.domain.members.roles import Role
 from meetcore.domain.members.views import SignedIn
 from meetcore.domain.requests.keys import Scope
+from meetcore.domain.requests.retention import ERASED
 from meetcore.domain.webhooks.endpoints import EndpointChanges
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.usecases.members.dashboard import DashboardUseCases, SentForm
@@ -224,6 +225,22 @@ async def test_a_meeting_made_and_cancelled_by_hand_has_an_entry_of_each(desk: D
     assert [(each.action, each.target_id) for each in desk.by_hand()] == [
         ("meeting.created", str(meeting_id)), ("meeting.cancelled", str(meeting_id)),
     ]  # fmt: skip
+
+
+async def test_titles_of_meetings_are_shown_until_they_are_erased_and_not_written(desk: Desk) -> None:
+    await desk.use.by_hand.cancel_meeting(desk.who, await desk.create_meeting(), desk.form("cancel"))
+    harness, account_id = desk.access.harness, desk.who.account.id
+
+    async def titles() -> list[object]:
+        found = await harness.process().dashboard.settings.list_audit_entries(desk.who, 9, None)
+        return [each.details["title"] for each in found if each.action.startswith("meeting.")]
+
+    assert await titles() == [request().title] * 2
+    assert not harness.read("SELECT FROM audit_log WHERE details ? 'title'")
+    erasing = harness.process().account_data.erase
+    await erasing(account_id)
+    await erasing.work_on(account_id)
+    assert await titles() == [ERASED] * 2
 
 
 async def test_a_meeting_that_runs_is_ended_with_one_entry_however_often_the_form_is_sent(desk: Desk) -> None:

@@ -37,8 +37,11 @@ class AuditReads(Reads):
         statement = SQL["list_audit"] if account_id is None else SQL["list_audit_of_account"]
         page = {"account_id": account_id, "limit": limit, "before": before or NEWEST}
         return [
-            audit.with_addresses(
-                AUDIT_ENTRY.read(row, details=row["details"]), row["member"], row["target_email"]
+            audit.as_shown(
+                AUDIT_ENTRY.read(row, details=row["details"]),
+                row["member"],
+                row["target_email"],
+                row["title"],
             )
             for row in await self._all(statement, page)
         ]

@@ -10,7 +10,9 @@ SELECT
             WHEN g.action IN ('member.invited', 'member.invitation_revoked', 'session.refused')
             THEN g.target_id::uuid END),
         (SELECT u.email FROM users u WHERE u.id = CASE WHEN g.action = 'session.refused' THEN g.target_id::uuid END)
-    ) AS target_email
+    ) AS target_email,
+    (SELECT m.title FROM meetings m WHERE m.account_id = g.account_id AND m.id = CASE
+        WHEN g.action IN ('meeting.created', 'meeting.cancelled', 'meeting.ended') THEN g.target_id::uuid END) AS title
 FROM audit_log g WHERE g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s
 
 -- list_audit_of_account: The same of one account.
@@ -22,6 +24,8 @@ SELECT
             WHEN g.action IN ('member.invited', 'member.invitation_revoked', 'session.refused')
             THEN g.target_id::uuid END),
         (SELECT u.email FROM users u WHERE u.id = CASE WHEN g.action = 'session.refused' THEN g.target_id::uuid END)
-    ) AS target_email
+    ) AS target_email,
+    (SELECT m.title FROM meetings m WHERE m.account_id = g.account_id AND m.id = CASE
+        WHEN g.action IN ('meeting.created', 'meeting.cancelled', 'meeting.ended') THEN g.target_id::uuid END) AS title
 FROM audit_log g
 WHERE g.account_id = %(account_id)s AND g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s
