@@ -275,6 +275,14 @@ async def test_a_mail_says_that_a_program_sent_it_and_for_whom(server: MailServe
     assert server.quits == 1
 
 
+@pytest.mark.parametrize("recipient", ["siti..dewi@example.com", "siti.@example.com", ".@example.com"])
+async def test_an_address_that_browsers_take_and_no_header_can_hold_is_refused(
+    server: MailServer, recipient: str
+):
+    with pytest.raises(MailRefused, match="recipient"):
+        await mailer_to(server).send(evolve(outgoing(), recipient=recipient))
+
+
 # The way to the server
 
 

@@ -18,7 +18,7 @@ from attrs import field, frozen
 
 from meetcore.adapters.tls import client_context
 from meetcore.domain.mails import mails, views
-from meetcore.domain.requests.accounts import InvalidEmail, check_email
+from meetcore.domain.requests.accounts import check_email
 from meetcore.ports.mails import MailRefused, MailUnavailable
 
 
@@ -107,14 +107,14 @@ def message_of(mail: views.OutgoingMail, sender: mails.Sender) -> bytes:
     Raises `MailRefused` for an invalid recipient, or an unprintable character in the subject.
     """
     try:
-        check_email(mail.recipient)
-    except InvalidEmail as error:
+        recipient = Address(addr_spec=check_email(mail.recipient))
+    except ValueError as error:  # of either: a header takes no two dots in a row, say
         raise MailRefused("recipient") from error
     if not mail.subject.isprintable():
         raise MailRefused("subject")
     message = EmailMessage(policy=SMTP)
     message["From"] = Address(sender.name, addr_spec=sender.email)
-    message["To"] = Address(addr_spec=mail.recipient)
+    message["To"] = recipient
     message["Subject"] = mail.subject
     message["Date"] = format_datetime(mail.created_at)
     message["Message-ID"] = f"<{mail.id}@{sender.domain}>"
