@@ -13,8 +13,12 @@ def flag(_: object, attribute: "Attribute[Any]", value: Any) -> None:
 
 
 def whole(_: object, attribute: "Attribute[Any]", value: Any) -> None:
-    """Refuse what is no whole number, or outside of the `range` in the field's metadata."""
+    """Refuse what is no whole number, or outside of the `range` in the field's metadata.
+
+    A range has the least and the most, `None` where there is no most.
+    """
     least, most = attribute.metadata.get("range", (value, value))
-    if type(value) is not int or not least <= value <= most:
-        bounds = f" from {least} to {most}" if "range" in attribute.metadata else ""
+    if type(value) is not int or value < least or (most is not None and value > most):
+        bounds = f" of at least {least}" if most is None else f" from {least} to {most}"
+        bounds = bounds if "range" in attribute.metadata else ""
         raise ValueError(f"{attribute.name} must be a whole number{bounds}")

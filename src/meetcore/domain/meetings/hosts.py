@@ -7,11 +7,12 @@ so (constraint `host_reservations_no_overlap`). Passwords and keys are drawn fro
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from attrs import Attribute, evolve, field, frozen
+from attrs import evolve, field, frozen
 
+from meetcore.domain.checks import whole
 from meetcore.domain.money.pricing import PricingTier
 
 DEFAULT_SHARE_PERCENT: Final = 50
@@ -20,16 +21,6 @@ DEFAULT_SHARE_PERCENT: Final = 50
 
 MAX_CONCURRENT: Final = 100
 """The meetings that a host may run at a time: providers allow 1 or 2, and each is a slot to look at."""
-
-
-def _at_least_one(_: object, attribute: "Attribute[Any]", value: int) -> None:
-    if type(value) is not int or value < 1:
-        raise ValueError(f"{attribute.name} must be a whole number of at least 1")
-
-
-def _at_most_concurrent(_: object, attribute: "Attribute[Any]", value: int) -> None:
-    if value > MAX_CONCURRENT:
-        raise ValueError(f"{attribute.name} must be at most {MAX_CONCURRENT}")
 
 
 @frozen
@@ -43,8 +34,8 @@ class Host:
 
     id: UUID
     provider_user_id: str
-    capacity: int = field(validator=_at_least_one)
-    max_concurrent: int = field(default=1, validator=[_at_least_one, _at_most_concurrent])
+    capacity: int = field(validator=whole, metadata={"range": (1, None)})
+    max_concurrent: int = field(default=1, validator=whole, metadata={"range": (1, MAX_CONCURRENT)})
     uses: int = 0
     is_active: bool = True
     creations: int = 0

@@ -4,8 +4,6 @@ A token is `<prefix>_operator_` and 43 characters of base64url. It is shown once
 expires, and is refused from the request after it was revoked.
 """
 
-import base64
-import re
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -15,7 +13,6 @@ from attrs import frozen
 from meetcore.domain.errors import InvalidApiKey
 from meetcore.domain.members import roles, sign_in
 from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
-from meetcore.domain.requests.keys import is_prefix
 
 
 @frozen
@@ -29,12 +26,13 @@ class Operator:
     removed_at: datetime | None = None
 
 
+OPERATOR: Final = "operator"
+"""The kind of a token's text, for `keys.mint`."""
 DEFAULT_TOKEN_DAYS: Final = 365
 MAX_TOKEN_DAYS: Final = 730
 DEFAULT_TOKEN_NAME: Final = "Operator token"  # noqa: S105 - a name
 """Of a token that was made without a name."""
 
-_TOKEN_SECRET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _REFUSAL = (
     "The operator's token is wrong, revoked or expired. Make one with `meetcore operator token create` and "
     "send it as: Authorization: Bearer <TOKEN>."
@@ -65,35 +63,23 @@ def check_days(days: int) -> timedelta:
     return timedelta(days=days)
 
 
-def mint_operator_token(prefix: str, random: bytes) -> str:
-    """Compose a token; ValueError for an invalid prefix or number of bytes."""
-    if not is_prefix(prefix) or len(random) != sign_in.TOKEN_BYTES:
-        raise ValueError(f"a token needs a short lower-case prefix and {sign_in.TOKEN_BYTES} random bytes")
-    return f"{prefix}_operator_{base64.urlsafe_b64encode(random).rstrip(b'=').decode()}"
-
-
 def read_operator_token(header: str | None, prefix: str) -> bytes:
     """Return the digest of an `Authorization` header's token; raise `InvalidApiKey` where there is none."""
     scheme, _, token = (header or "").partition(" ")
     token = token.strip(" ")
-    lead = f"{prefix}_operator_"
+    lead = f"{prefix}_{OPERATOR}_"
     if scheme.lower() != "bearer" or not token:
         raise InvalidApiKey("An operator's token is needed. Send it as: Authorization: Bearer <TOKEN>.")
     if not token.startswith(lead):
         raise InvalidApiKey(f"An operator's token begins with {lead}; an API key is none.")
-    if not _TOKEN_SECRET.fullmatch(token[len(lead) :]):
+    if not sign_in.is_token(token[len(lead) :]):
         raise InvalidApiKey(_REFUSAL)
     return sign_in.token_digest(token)
 
 
-def is_token_usable(token: OperatorToken, now: datetime) -> bool:
-    """Return whether a token was not revoked and has not expired."""
-    return token.revoked_at is None and now < token.expires_at
-
-
 def check_token_usable(token: OperatorToken | None, now: datetime) -> OperatorToken:
     """Return a stored token; raise `InvalidApiKey` if unknown, revoked or expired, without distinction."""
-    if token is None or not is_token_usable(token, now):
+    if token is None or token.revoked_at is not None or now >= token.expires_at:
         raise InvalidApiKey(_REFUSAL)
     return token
 

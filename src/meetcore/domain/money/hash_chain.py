@@ -104,36 +104,15 @@ def check_instant(at: datetime) -> None:
 
 def canonical_entry(entry: Entry) -> CanonicalEntry:
     """Return the canonical form of an entry."""
-    return _canonical_entry(
-        entry.account_id,
-        entry.number,
-        entry.transfer,
-        entry.balance_after,
-        entry.at,
-        entry.amount,
-        entry.hash,
-        entry.key_id,
-    )
-
-
-def _canonical_entry(
-    account_id: UUID,
-    number: int,
-    transfer: Transfer,
-    balance_after: int,
-    at: datetime,
-    amount: int = 0,
-    hash_: bytes = b"",
-    key_id: bytes = b"",
-) -> CanonicalEntry:
-    check_instant(at)
+    check_instant(entry.at)
+    transfer = entry.transfer
     return CanonicalEntry(
-        account_id.hex,
-        number,
-        amount,
-        balance_after,
-        at.astimezone(UTC).isoformat(),
-        hash_,
+        entry.account_id.hex,
+        entry.number,
+        entry.amount,
+        entry.balance_after,
+        entry.at.astimezone(UTC).isoformat(),
+        entry.hash,
         transfer.id.hex,
         transfer.operation,
         transfer.kind.value,
@@ -145,7 +124,7 @@ def _canonical_entry(
         "" if transfer.reverses is None else transfer.reverses.hex,
         "" if transfer.api_key_id is None else transfer.api_key_id.hex,
         "" if transfer.cap_day is None else transfer.cap_day.isoformat(),
-        key_id,
+        entry.key_id,
     )
 
 
@@ -164,10 +143,9 @@ def chain_hash(
     lengths, so that no two entries share one encoding. The instant is written in UTC to the microsecond: a
     store may return it in another time zone, but not rounded.
     """
-    if key is None:
-        return _hashed(previous, _canonical_entry(account_id, number, transfer, balance_after, at))
-    entry = _canonical_entry(account_id, number, transfer, balance_after, at, key_id=key.id)
-    return _hashed(previous, entry, _keyed(key.secret))
+    key_id = b"" if key is None else key.id
+    entry = Entry(account_id, number, transfer, transfer.signed_amount, balance_after, at, GENESIS, key_id)
+    return _hashed(previous, canonical_entry(entry), None if key is None else _keyed(key.secret))
 
 
 def _keyed(secret: bytes) -> hmac.HMAC:

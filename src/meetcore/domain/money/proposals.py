@@ -74,11 +74,6 @@ def check_alone(moved: int, above: int | None) -> None:
         raise NeedsSecondOperator
 
 
-def is_proposal_pending(proposal: Proposal, now: datetime) -> bool:
-    """Return whether a proposal can be decided."""
-    return proposal.is_approved is None and not has_expired(proposal, now)
-
-
 def has_expired(proposal: Proposal, now: datetime) -> bool:
     """Return whether a proposal was not decided in time, so that another one may take its reference."""
     # A replaced one stays expired for a process whose clock is behind.
@@ -105,7 +100,7 @@ def decide_proposal(
     """
     if proposal.is_approved is not None:
         raise Conflict("This proposal was decided before.", proposal.id)
-    if not is_proposal_pending(proposal, now):
+    if has_expired(proposal, now):
         raise Gone("This proposal has expired. Make another one.")
     # One who was removed and added again has another id, and is the same person.
     is_same_person = email_key(name) == email_key(proposal.proposer)

@@ -17,7 +17,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from attrs import frozen
 
 from meetcore.domain.errors import Gone, InvalidRequest, require_record
-from meetcore.domain.members.sign_in import too_many
+from meetcore.domain.members.sign_in import is_token, too_many
 from meetcore.domain.requests.clients import one_client
 from meetcore.domain.requests.keys import MAX_NAME, Scope
 from meetcore.domain.webhooks.urls import WebhookUrl, parse_webhook_url
@@ -49,7 +49,6 @@ _PRIVATE_URI = re.compile(
     re.ASCII,
 )
 """Of desktop programs known by name, and of those whose scheme is a domain reversed (RFC 8252, 7.1)."""
-_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _LOOPBACK: Final = ("127.0.0.1", "[::1]", "localhost")
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 _COUNTERS: Final = uuid5(NAMESPACE_URL, "meetcore:oauth")
@@ -227,7 +226,7 @@ def read_document(client_id: str, body: bytes, now: datetime) -> OAuthClient:
 
 def is_challenge(text: str) -> bool:
     """Return whether a text has the form of a PKCE challenge by S256."""
-    return _CHALLENGE.fullmatch(text) is not None
+    return is_token(text)
 
 
 def is_state(text: str) -> bool:

@@ -121,8 +121,8 @@ def is_prefix(text: str) -> bool:
 def mint(prefix: str, random: bytes, kind: str = KEY) -> str:
     """Compose a key: `<prefix>_live_` and 43 characters of base64url from 32 random bytes (rule 5/2).
 
-    A token of a grant has another `kind` in the place of `live`. Raises `ValueError` for a prefix that is
-    none, see `is_prefix`, or another number of bytes.
+    A token of a grant or of an operator has another `kind` in the place of `live`. Raises `ValueError` for a
+    prefix that is none, see `is_prefix`, or another number of bytes.
     """
     if not is_prefix(prefix) or len(random) != SECRET_BYTES:
         raise ValueError(f"a key needs a short lower-case prefix and {SECRET_BYTES} random bytes")

@@ -14,8 +14,11 @@ One instant per request decides everything: pass the same aware `now` to `window
 
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Final
 
-from attrs import Attribute, field, frozen
+from attrs import field, frozen
+
+from meetcore.domain.checks import whole
 
 __all__ = [
     "WINDOW_SECONDS", "OperationClass", "Quotas", "RateVerdict", "decide", "full_verdict", "window_start",
@@ -36,20 +39,17 @@ class OperationClass(StrEnum):
     TOOL = "tool"
 
 
-def _positive(_owner: object, attribute: "Attribute[int]", value: object) -> None:
-    # bool is an int to Python and a mistake here: `read=True` would be a quota of one.
-    if type(value) is not int or value < 1:
-        raise ValueError(f"The {attribute.name} quota is a whole number of at least 1, not {value!r}.")
+_POSITIVE: Final = {"range": (1, None)}
 
 
 @frozen
 class Quotas:
     """Requests per key, class and minute, whole numbers from 1: reads the loosest, credits the strictest."""
 
-    read: int = field(default=300, validator=_positive)
-    write: int = field(default=60, validator=_positive)
-    credit: int = field(default=20, validator=_positive)
-    tool: int = field(default=60, validator=_positive)
+    read: int = field(default=300, validator=whole, metadata=_POSITIVE)
+    write: int = field(default=60, validator=whole, metadata=_POSITIVE)
+    credit: int = field(default=20, validator=whole, metadata=_POSITIVE)
+    tool: int = field(default=60, validator=whole, metadata=_POSITIVE)
 
     def of(self, operation_class: OperationClass) -> int:
         """Return the requests that one key may make in one minute in this class."""

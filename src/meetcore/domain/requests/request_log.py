@@ -116,11 +116,6 @@ def sample(so_far: MinuteSample, *, is_error: bool) -> tuple[MinuteSample, bool]
     return MinuteSample(so_far.successes + 1, kept, so_far.kept_errors), is_kept
 
 
-def requests_kept_since(now: datetime) -> datetime:
-    """Return the instant from which on requests are kept."""
-    return now - REQUESTS_KEPT
-
-
 TRACEPARENT = "traceparent"
 
 _FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)

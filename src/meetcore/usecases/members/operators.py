@@ -12,15 +12,15 @@ from meetcore.domain.members import audit, roles, sign_in, views
 from meetcore.domain.members.operators import (
     DEFAULT_TOKEN_DAYS,
     DEFAULT_TOKEN_NAME,
+    OPERATOR,
     Operator,
     OperatorToken,
     check_days,
     check_token_usable,
-    mint_operator_token,
     read_operator_token,
 )
 from meetcore.domain.requests.accounts import check_email
-from meetcore.domain.requests.keys import check_name, last_four
+from meetcore.domain.requests.keys import check_name, last_four, mint
 from meetcore.domain.requests.rate_window import WINDOW_SECONDS, OperationClass, decide, window_start
 from meetcore.ports import members, requests
 from meetcore.ports.store import Store
@@ -122,7 +122,7 @@ class OperatorTokens:
     ) -> MintedOperatorToken:
         """Make a token of a role; raise as `keys.check_name` and `check_days` do."""
         now = self.runtime.now()
-        text = mint_operator_token(self.key_prefix, self.runtime.entropy.token_bytes(sign_in.TOKEN_BYTES))
+        text = mint(self.key_prefix, self.runtime.entropy.token_bytes(sign_in.TOKEN_BYTES), OPERATOR)
         token = OperatorToken(
             self.runtime.new_id(now), check_name(name), role, last_four(text), now, now + check_days(days)
         )

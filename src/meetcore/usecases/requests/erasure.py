@@ -19,7 +19,7 @@ from meetcore.domain.errors import Conflict
 from meetcore.domain.mails.mails import MAILS_KEPT
 from meetcore.domain.members import audit, roles, views
 from meetcore.domain.requests.idempotency import KEY_RETENTION_HOURS
-from meetcore.domain.requests.request_log import requests_kept_since
+from meetcore.domain.requests.request_log import REQUESTS_KEPT
 from meetcore.domain.requests.retention import Erasure, Retention, check_erasable
 from meetcore.ports.maintenance import Housekeeping, Resealed, RetentionStore, SealedValues
 from meetcore.ports.queries import MAX_PAGE, Queries
@@ -179,7 +179,7 @@ class Purge:
         await self.housekeeping.purge_creations(now.astimezone(UTC).date() - timedelta(days=1))
         await self.housekeeping.purge_mails(MAILS_KEPT.total_seconds())
         await self.housekeeping.purge_previous_secrets(now)
-        await self.housekeeping.purge_requests(requests_kept_since(now))
+        await self.housekeeping.purge_requests(now - REQUESTS_KEPT)
 
 
 @frozen

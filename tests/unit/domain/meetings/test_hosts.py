@@ -55,16 +55,20 @@ def test_a_host_runs_one_meeting_at_a_time_by_default() -> None:
     assert (host.creations, host.creations_on, host.unavailable_until) == (0, None, None)
 
 
-@pytest.mark.parametrize("field", ["capacity", "max_concurrent"])
+@pytest.mark.parametrize(
+    ("field", "bounds"), [("capacity", "of at least 1"), ("max_concurrent", "from 1 to 100")]
+)
 @pytest.mark.parametrize("value", [0, True, 1.0, None])
-def test_a_host_has_at_least_one_seat_and_runs_at_least_one_meeting(field: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"^{field} must be a whole number of at least 1$"):
+def test_a_host_has_at_least_one_seat_and_runs_at_least_one_meeting(
+    field: str, bounds: str, value: Any
+) -> None:
+    with pytest.raises(ValueError, match=f"^{field} must be a whole number {bounds}$"):
         Host(**{"id": UUID(int=1), "provider_user_id": "user", "capacity": 1, field: value})
 
 
 def test_a_host_runs_at_most_100_meetings_at_a_time() -> None:
     assert Host(UUID(int=1), "user", 1, 100).max_concurrent == 100
-    with pytest.raises(ValueError, match=r"^max_concurrent must be at most 100$"):
+    with pytest.raises(ValueError, match=r"^max_concurrent must be a whole number from 1 to 100$"):
         Host(UUID(int=1), "user", 1, 101)
 
 
