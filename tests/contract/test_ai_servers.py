@@ -101,6 +101,18 @@ async def test_what_fits_is_remembered_for_the_process():
         assert calls[1] < calls[0], "the prompts that are too long are not tried again"
 
 
+async def test_a_reply_that_was_cut_once_says_nothing_of_later_notes():
+    """A model that repeats itself fills any context, and a prompt of 2 048 tokens may be a whole one."""
+    async with ai_at_hand() as ai:
+        calls = []
+        for faults in ([], [Fault("length", "completions")], []):
+            ai.stand_in.faults.plan(*faults)
+            before = ai.stand_in.tally.calls["completions"]
+            await ai.writer.write(LONG, Language.INDONESIAN)
+            calls.append(ai.stand_in.tally.calls["completions"] - before)
+        assert calls[0] == calls[2] < calls[1]
+
+
 @pytest.mark.parametrize(("tokens", "chars", "expected"), [
     (0, 100_000, False), (100, 500, False), (100, 701, True), (4_095, 20_000, False), (4_096, 20_000, True),
     (2_048, 8_000, True), (5_000, 20_000, False), (5_000, 35_001, True), (30_000, 100_000, False),

@@ -20,10 +20,9 @@ Part = tuple[str, ...]
 """Lines of a transcript that one call gets."""
 
 SMALLEST_PART_CHARS: Final = 2_000
+"""A smaller part is not halved."""
 FENCE_CHARS: Final = len("<transcript></transcript>\n")
 """The marks around a part in a prompt, which belong to its length."""
-
-"""A smaller part is not halved."""
 
 _LONGEST_NAME: Final = 100
 _NAMES: Final[Mapping[Language, str]] = MappingProxyType(

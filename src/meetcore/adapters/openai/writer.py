@@ -3,8 +3,8 @@
 Parts are written one at a time, and a last call merges the summaries. A malformed reply is repaired once. A
 part that is too long for the context of the server, or whose reply is cut, is halved, down to 2 000
 characters: the server says so, or its `usage` shows that it cut the prompt without a word, as Ollama does. An
-endpoint without JSON schemas is asked for a JSON object, then plainly. What a server can do is remembered for
-the process, what was written is kept with the note.
+endpoint without JSON schemas is asked for a JSON object, then plainly. What a server surely cannot do is
+remembered for the process, what was written is kept with the note.
 """
 
 import asyncio
@@ -39,7 +39,6 @@ _LONGEST_REPEATED: Final = 20_000
 _MOST_CHARS_A_TOKEN: Final = 7
 # A server that cuts a prompt cuts it to its context, which is a multiple of this.
 _CONTEXT_TOKENS: Final = 1_024
-_FEWEST_TOKENS: Final = 1_024
 
 
 @frozen
@@ -62,16 +61,24 @@ class _Completion:
 
 
 class TooLong(Exception):
-    """The prompt or the reply does not fit into the context of the model."""
+    """The prompt or the reply does not fit into the context of the model.
+
+    `is_sure`: else it may be chance, or a model that repeats itself, and says nothing of other notes.
+    """
+
+    def __init__(self, text: str, *, is_sure: bool = False) -> None:
+        super().__init__(text)
+        self.is_sure = is_sure
 
 
 @define
 class _Work:
-    """One try of a note: what is kept, and how many requests it may still cost."""
+    """One try of a note: what is kept, how long a part may be, and how many requests it may still cost."""
 
     language: Language
     is_whole: bool
     kept: KeptParts
+    most_chars: int
     requests: int = MOST_REQUESTS
 
 
@@ -96,7 +103,7 @@ class OpenAiNoteWriter:
             raise AiRefused(f"ai: transcript too long: {len(parts)} parts, at most {MOST_PARTS}")
         if not parts:
             raise AiRefused("ai: empty transcript")
-        work = _Work(language, len(parts) == 1, kept)
+        work = _Work(language, len(parts) == 1, kept, self._most_chars)
         written = [each for part in parts for each in await self._notes(part, work)]
         whole = await self._whole(written, work)
         # The search for quotes would block the event loop.
@@ -108,7 +115,7 @@ class OpenAiNoteWriter:
         await self._ask(
             prompts.writing(part, Language.INDONESIAN, is_whole=True),
             drafts.WrittenNotes,
-            _Work(Language.INDONESIAN, is_whole=True, kept=NOTHING_KEPT),
+            _Work(Language.INDONESIAN, True, NOTHING_KEPT, self._most_chars),
             may_halve=False,
         )
 
@@ -121,12 +128,12 @@ class OpenAiNoteWriter:
         if (text := work.kept.get(name)) is not None:
             return [drafts.read(text, drafts.WrittenNotes)]
         halves = prompts.halves_of(part)
-        if not halves or prompts.chars_of(part) <= self._most_chars:
+        if not halves or prompts.chars_of(part) <= work.most_chars:
             try:
                 messages = prompts.writing(part, work.language, is_whole=work.is_whole)
                 written = await self._ask(messages, drafts.WrittenNotes, work, may_halve=bool(halves))
             except TooLong as fault:
-                self._shrink(part, halves, fault)
+                self._shrink(part, halves, fault, work)
             else:
                 if not work.is_whole:  # else the draft is there, and kept, at once
                     await work.kept.keep(name, json.dumps(asdict(written)))
@@ -138,20 +145,24 @@ class OpenAiNoteWriter:
         text = "\n".join((self._access.write_model, work.language, *part))
         return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
-    def _shrink(self, part: prompts.Part, halves: Sequence[prompts.Part], fault: TooLong) -> None:
+    def _shrink(
+        self, part: prompts.Part, halves: Sequence[prompts.Part], fault: TooLong, work: _Work
+    ) -> None:
         """Remember that so long a part does not fit. Raises `AiUnavailable` where it cannot be halved."""
         if not halves:
             self._log.error("ai_context_too_small", fault=str(fault), hint=_HINT)
             raise AiUnavailable(f"ai: {fault}, and the part is small") from None
         most_chars = max(prompts.SMALLEST_PART_CHARS, prompts.chars_of(part) // 2 + 1)
-        self._most_chars = min(self._most_chars, most_chars)
+        work.most_chars = min(work.most_chars, most_chars)
+        if fault.is_sure:
+            self._most_chars = min(self._most_chars, most_chars)
         self._log.warning("ai_part_halved", fault=str(fault), chars=prompts.chars_of(part), hint=_HINT)
 
     async def _whole(self, written: list[drafts.WrittenNotes], work: _Work) -> drafts.WrittenSummary:
         """Merge the summaries; where even shortened ones do not fit, they follow one another."""
         if len(written) == 1:
             return written[0]
-        most_chars = self._most_chars
+        most_chars = work.most_chars
         while most_chars >= prompts.SMALLEST_PART_CHARS:
             try:
                 messages = prompts.merging(written, work.language, most_chars)
@@ -197,7 +208,7 @@ class OpenAiNoteWriter:
             try:
                 answer = await self._endpoint.post_json("/chat/completions", body)
             except endpoint.ContextTooLong as fault:
-                raise TooLong(str(fault)) from None
+                raise TooLong(str(fault), is_sure=True) from None
             except endpoint.FormatRefused:
                 if self._format + 1 == len(FORMATS):
                     endpoint.log_settings(self._log, param="response_format")
@@ -223,7 +234,7 @@ class OpenAiNoteWriter:
         if is_cut(tokens, sent_chars):
             self._log.error("ai_prompt_cut", prompt_tokens=tokens, sent_chars=sent_chars, hint=_HINT)
             if may_halve:  # else the figure is all that tells it, and it may count anew what is cached
-                raise TooLong(f"prompt cut to {tokens} tokens")
+                raise TooLong(f"prompt cut to {tokens} tokens", is_sure=is_far_too_few(tokens, sent_chars))
         if choice.finish_reason == "length":
             raise TooLong("reply cut")
         # Some servers take the whole reply of a model that may think for its reasoning.
@@ -237,10 +248,14 @@ _HINT: Final = (
 
 
 def is_cut(prompt_tokens: int, sent_chars: int) -> bool:
-    """Return whether so few tokens show that a prompt was cut; servers without a figure say 0."""
-    if prompt_tokens < _FEWEST_TOKENS:
-        return 0 < prompt_tokens * _MOST_CHARS_A_TOKEN < sent_chars
-    return prompt_tokens * _MOST_CHARS_A_TOKEN < sent_chars or prompt_tokens % _CONTEXT_TOKENS == 0
+    """Return whether so few tokens suggest that a prompt was cut; servers without a figure say 0."""
+    is_a_context = prompt_tokens > 0 and prompt_tokens % _CONTEXT_TOKENS == 0
+    return is_a_context or is_far_too_few(prompt_tokens, sent_chars)
+
+
+def is_far_too_few(prompt_tokens: int, sent_chars: int) -> bool:
+    """Return whether no tokenizer could make so few tokens of a prompt."""
+    return 0 < prompt_tokens * _MOST_CHARS_A_TOKEN < sent_chars
 
 
 def _formatted(
