@@ -94,13 +94,15 @@ class NoteQueue:
     ) -> int:
         """Queue the note that a meeting was made with, in Indonesian, on the cap of the meeting's key.
 
-        Where a note is there already nothing is done. Returns how many deliveries of its failure are due.
+        Where one in this language is there already, even a failed one, nothing is done. Returns how many
+        deliveries of its failure are due.
         """
         language = Language.INDONESIAN
+        known = await tx.notes.load_of_recording(meeting.account_id, recording.id)
+        if any(note.language is language for note in known):
+            return 0
         query = NoteQuery(meeting.account_id, meeting.api_key_id, cap_day(now), recording.id, language)
         admission = await tx.notes.load_note_creation(query)
-        if admission.existing_note is not None:
-            return 0
         try:
             notes.admit_note(recording, None, now)
             await self.add(tx, admission, recording, language, now)
@@ -248,8 +250,6 @@ class ConcludeRecording:
             return await self._give_up(tx, view) if is_last else 0
         is_shown = recording.status is recordings.RecordingStatus.AVAILABLE
         if not (view.meeting.options.auto_notulen and is_shown):
-            return 0
-        if await tx.notes.load_of_recording(meeting.account_id, recording.id):
             return 0
         return await self.queue.add_for_meeting(tx, view.meeting, recording, self.runtime.now())
 

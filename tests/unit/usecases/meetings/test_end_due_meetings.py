@@ -9,7 +9,7 @@ from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
 from meetcore.domain.errors import UpstreamError
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.sessions import Session
-from meetcore.domain.notes.notes import NoteFault, describe
+from meetcore.domain.notes.notes import Language, NoteFault, describe
 from meetcore.domain.notes.recordings import RecordingStatus
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.recording_files import FilesUnavailable
@@ -242,6 +242,17 @@ async def test_notes_begin_when_the_meeting_is_over_and_not_after_a_test_call():
     assert len(harness.notes()) == 1
     await look_until_the_last(harness)
     assert len(harness.notes()) == 1
+
+
+async def test_a_note_in_english_that_was_asked_for_early_takes_the_place_of_no_other():
+    meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
+    one = NoteScenario(harness, meeting)
+    await one.record(recorded("rapat", 60.0))
+    await one.measure()
+    await one.ask(language=Language.ENGLISH)
+    harness.clock.set(meeting.end_at)
+    await look_until_the_last(harness)
+    assert sorted(note.language for note in harness.notes()) == [Language.ENGLISH, Language.INDONESIAN]
 
 
 async def test_a_recording_is_looked_for_until_each_session_has_its_files():
