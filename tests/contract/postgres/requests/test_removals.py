@@ -15,7 +15,7 @@ from meetcore.domain.members.audit import Actor, ActorKind, AuditEntry
 from meetcore.domain.members.members import Membership, User
 from meetcore.domain.members.roles import Role
 from meetcore.domain.money.views import TransactionFilter
-from meetcore.domain.notes.notes import NoteStatus
+from meetcore.domain.notes.notes import Language, NoteStatus
 from meetcore.domain.notes.recordings import Recording, RecordingStatus, expire
 from meetcore.domain.notes.views import NoteFilter
 from meetcore.domain.requests.idempotency import IdempotencyRecord
@@ -23,6 +23,8 @@ from meetcore.domain.requests.retention import ERASED, Erasure, erased_email
 from meetcore.domain.webhooks.views import EventFilter
 from meetcore.ports.maintenance import Removal
 from tests.support.note_transactions import (
+    TRANSCRIPT,
+    ask,
     claim_notes,
     completed,
     erase,
@@ -31,6 +33,7 @@ from tests.support.note_transactions import (
     keep_recording,
     queued,
     recorded,
+    settle,
 )
 from tests.support.postgres_rig import PostgresRig
 from tests.support.records import add_mails, claim_mails, new_mail
@@ -271,6 +274,20 @@ async def test_notes_that_are_over_are_removed_and_stay_known_as_removed(rig: Po
         assert await rig.queries.find_note(customer.account_id, note.id) is None
         assert await _is_known(rig, customer, note.id)
     assert await rig.queries.list_notes(customer.account_id, NoteFilter(), 10, None) == []
+
+
+async def test_the_transcript_of_a_recording_goes_with_the_last_note_on_it(rig: PostgresRig) -> None:
+    customer = await open_customer(rig, 100)
+    recording = await recorded(rig, customer)
+    for language in (Language.INDONESIAN, Language.ENGLISH):
+        await ask(rig, customer, recording, language)
+    for left in (1, 0):
+        (task,) = await claim_notes(rig)
+        assert await rig.alone.notes.save_transcript_chunk(task, "s", 0, TRANSCRIPT)
+        assert await settle(rig, task) is not None
+        assert await rig.retention.remove_notes(FAR) == Removal(1, is_over=True)
+        assert len(await rig.rows("SELECT number FROM transcript_chunks")) == left
+        await rig.begin_rounds()
 
 
 async def test_a_round_goes_on_where_it_stopped(rig: PostgresRig) -> None:

@@ -44,14 +44,21 @@ WHERE kind = %(kind)s
 -- was_removed: Return whether a record was removed.
 SELECT FROM removed_records WHERE account_id = %(account_id)s AND id = %(id)s
 
--- remove_notes: Remove the notes of the next portion, and keep their ids. An id begins with the time of its note.
+-- remove_notes: Remove the notes of the next portion, and keep their ids. An id begins with the time of its note. With
+-- the last note on a recording its transcript goes.
 WITH walked AS MATERIALIZED (
     SELECT n.account_id, n.id FROM notes n
     WHERE n.id > %(after)s AND n.id < %(before)s ORDER BY n.id LIMIT %(portion)s
 ), past AS MATERIALIZED (
-    SELECT n.account_id, n.id FROM walked JOIN notes n ON n.account_id = walked.account_id AND n.id = walked.id
+    SELECT n.account_id, n.id, n.recording_id
+    FROM walked JOIN notes n ON n.account_id = walked.account_id AND n.id = walked.id
     WHERE n.status = ANY(%(removable)s::text[]) AND n.lease_token IS NULL
     FOR UPDATE OF n SKIP LOCKED
+), chunks AS (
+    DELETE FROM transcript_chunks t USING past
+    WHERE t.account_id = past.account_id AND t.recording_id = past.recording_id AND NOT EXISTS (
+        SELECT FROM notes o WHERE o.account_id = past.account_id AND o.recording_id = past.recording_id
+            AND o.id NOT IN (SELECT id FROM past))
 ), gone AS (
     DELETE FROM notes n USING past WHERE n.account_id = past.account_id AND n.id = past.id
     RETURNING n.account_id, n.id
