@@ -28,7 +28,14 @@ from meetcore.domain.meetings.schedule import cap_day, cap_day_ends_at
 from meetcore.domain.money import ledger
 from meetcore.domain.money.hash_chain import ChainKey
 from meetcore.domain.money.ledger import Funds, Posting, post, with_held
-from meetcore.domain.money.transfers import Reference, Transfer, TransferKind, charge_route, check_amount
+from meetcore.domain.money.transfers import (
+    Reference,
+    Transfer,
+    TransferKind,
+    charge_route,
+    check_amount,
+    check_texts,
+)
 
 __all__ = [
     "CapUsage", "Hold", "Reserved", "Settled", "charge", "is_sufficient", "refund", "release", "settle",
@@ -92,9 +99,11 @@ def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Re
         InvalidAmount: see `check_amount`.
         InsufficientCredits: more than is available, or the balance is below zero.
         CreditCapExceeded: spent and held on this day leave no room under the cap.
-        ValueError: the usage is another key's or another day's, or the kind is no charge's.
+        ValueError: the usage is another key's or another day's, or the kind is no charge's; or see
+            `check_texts`, which the charge at the end would be refused by.
     """
     charge_route(hold.kind)
+    check_texts(hold.operation, hold.kind, hold.reference)
     _check_usage(usage, hold.api_key_id, hold.cap_day)
     _admit(funds, usage, daily_cap, hold.amount)
     return Reserved(with_held(funds, funds.held + hold.amount), evolve(usage, held=usage.held + hold.amount))

@@ -42,6 +42,7 @@ from meetcore.domain.money.transfers import (
     Transfer,
     TransferKind,
     check_amount,
+    check_texts,
     legs,
     refund_route,
     system_book,
@@ -163,12 +164,11 @@ def post(
 
     Raises:
         InvalidAmount: the amount, or the balance after it, leaves the range of credits.
-        ValueError: the instant has no time zone, or the kind has control characters.
+        ValueError: the instant has no time zone, or see `check_texts`.
     """
     check_amount(transfer.amount)
     check_instant(at)
-    if not transfer.kind.isprintable():
-        raise ValueError("the kind of a transfer is a word")
+    check_texts(transfer.operation, transfer.kind, transfer.reference)
     amount = transfer.signed_amount
     balance = funds.balance + amount
     if not -MAX_CREDITS <= balance <= MAX_CREDITS:

@@ -17,7 +17,7 @@ __all__ = ["EntryRow", "Row", "from_row", "to_row"]
 
 
 class EntryRow(TypedDict):
-    """The columns of an entry. Texts have at most 255 characters, `hash` 32 bytes, `key_id` 4 or none."""
+    """The columns of an entry. Texts have at most 300 characters, `hash` 32 bytes, `key_id` 4 or none."""
 
     account_id: UUID
     number: int

@@ -27,6 +27,10 @@ MAX_CREDITS: Final = 10**15
 """No balance or amount exceeds this: exact in a bigint and in a JSON number alike."""
 
 
+MAX_TEXT: Final = 300
+"""Characters of an operation, of a kind, and of both parts of a reference."""
+
+
 class InvalidAmount(ValueError):
     """An amount that is not a whole number of credits from 1 to `MAX_CREDITS`."""
 
@@ -130,6 +134,15 @@ def check_amount(amount: int) -> int:
     if type(amount) is not int or not 1 <= amount <= MAX_CREDITS:
         raise InvalidAmount(f"credits are whole numbers from 1 to {MAX_CREDITS}, not {_short(amount)}")
     return amount
+
+
+def check_texts(operation: str, kind: StrEnum, reference: Reference) -> None:
+    """Raise `ValueError` for an empty operation, a text above `MAX_TEXT`, or a kind that is not printable."""
+    texts = (operation, kind.value, reference.type, reference.id)
+    if not operation or max(map(len, texts)) > MAX_TEXT:
+        raise ValueError(f"a transfer has an operation, and texts of at most {MAX_TEXT} characters")
+    if not kind.isprintable():
+        raise ValueError("the kind of a transfer is a word")
 
 
 def _short(amount: object) -> str:

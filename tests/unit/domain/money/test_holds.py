@@ -422,3 +422,22 @@ def test_a_kind_that_would_blur_the_hashed_text_is_refused() -> None:
             FULL, CapUsage(KEY, DAY), None, UUID(int=3), "order:1", 60, Reference("order", "1"), MIDNIGHT,
             Blurred.KIND,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(("operation", "reference"), [
+    ("", Reference("order", "1")),
+    ("o" * 301, Reference("order", "1")),
+    ("order:1", Reference("o" * 301, "1")),
+    ("order:1", Reference("order", "1" * 301)),
+])  # fmt: skip
+def test_a_charge_that_no_row_could_hold_is_refused_before_the_work(
+    operation: str, reference: Reference
+) -> None:
+    usage, hold = CapUsage(KEY, DAY), evolve(hold_of(60), operation=operation, reference=reference)
+    problem = "^a transfer has an operation, and texts of at most 300 characters$"
+    with pytest.raises(ValueError, match=problem):
+        take(FULL, usage, None, hold)
+    with pytest.raises(ValueError, match=problem):
+        charge(FULL, usage, None, UUID(int=3), operation, 60, reference, MIDNIGHT)
+    longest = evolve(hold, operation="o" * 300, reference=Reference("r" * 300, "i" * 300))
+    assert take(FULL, usage, None, longest).funds.held == 60

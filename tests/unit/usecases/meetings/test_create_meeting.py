@@ -14,6 +14,7 @@ from meetcore.domain.fields import as_json
 from meetcore.domain.meetings.meetings import MeetingStatus, Provisioned
 from meetcore.domain.meetings.views import ProviderOrder
 from meetcore.domain.records.meetings import meeting_record
+from meetcore.domain.requests.idempotency import MAX_KEY_LENGTH
 from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import ProviderUnknown, VideoProvider
 from meetcore.usecases.meetings.creation import order_of
@@ -89,6 +90,12 @@ async def test_an_unknown_outcome_keeps_host_and_hold_until_the_provider_was_que
     assert harness.money() == (100 - paid, 0)
     assert harness.count("host_reservations") == (1 if paid else 0)
     harness.prove()
+
+
+async def test_the_longest_key_is_a_part_of_the_charges_name():
+    harness = await ApplicationHarness().start()
+    await harness.make("~" * MAX_KEY_LENGTH)
+    assert harness.entries()[-1].transfer.operation == "meeting:key:" + "~" * MAX_KEY_LENGTH
 
 
 class RepeatingProvider:
