@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +14,10 @@ from urllib.parse import parse_qs, urlsplit
 import jwt
 import pytest
 from attrs import frozen
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from meetcore.adapters.oidc import MAX_ANSWER_BYTES, OidcClient, OidcProvider, open_http
 from meetcore.adapters.passkeys import WebauthnVerifier
@@ -376,6 +380,23 @@ def test_what_is_no_answer_is_refused(verifier: WebauthnVerifier, answer: str) -
         verifier.verify_registration(answer, b"c")
     with pytest.raises(PasskeyInvalid):
         verifier.verify_sign_in(answer, b"c", b"k")
+
+
+def test_a_certificate_that_the_package_cannot_read_is_refused(verifier: WebauthnVerifier) -> None:
+    name = x509.Name([])
+    key, day = ec.generate_private_key(ec.SECP256R1()), datetime(2026, 12, 1, tzinfo=UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, day, day)
+    certificate = builder.sign(key, SHA256()).public_bytes(Encoding.DER)
+    certificate = certificate.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x07")  # of no version
+    challenge = os.urandom(32)
+    device = SoftwareAuthenticator(ORIGIN, RP_ID)
+    found = json.loads(device.register(verifier.ask_to_register(challenge, USER, [])))
+    chain = b"\xa3calg\x26csig\x41scx5c\x81\x59" + len(certificate).to_bytes(2, "big") + certificate
+    attestation = urlsafe_b64decode(found["response"]["attestationObject"] + "===")
+    attestation = attestation.replace(b"dnone", b"fpacked").replace(b"attStmt\xa0", b"attStmt" + chain)
+    found["response"]["attestationObject"] = urlsafe_b64encode(attestation).decode()
+    with pytest.raises(PasskeyInvalid):
+        verifier.verify_registration(json.dumps(found), challenge)
 
 
 def test_no_byte_of_an_answer_can_be_changed(verifier: WebauthnVerifier) -> None:
