@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.client import errors
+from meetcore.client import Meeting, errors
+from meetcore.client.calls import Call, encode
 from meetcore.client.exchange import HttpResponse, NoResponse, RetryPolicy, run_with_retries
 from tests.client.clients import Against, Waits, calls, open_client
 from tests.client.samples import ID, WANTED, meeting
@@ -52,6 +53,14 @@ async def test_a_read_is_tried_again_without_a_key(against: Against, step: Step)
     trial = await against(step, answer(200, meeting()))
     assert (await trial.invoke("meetings.get", ID)).id == ID
     assert [request.key for request in trial.server.requests] == [None, None]
+
+
+async def test_a_call_described_by_hand_is_tried_again_with_one_key(against: Against) -> None:
+    trial = await against(Drop(), answer(201, meeting()))
+    await trial.invoke("send", Call("POST", "/meetings", Meeting, body=encode(WANTED)))
+    first, second = trial.server.requests
+    assert first.key is not None
+    assert second == first
 
 
 async def test_a_call_has_a_new_key_unless_it_is_given_one(against: Against) -> None:

@@ -30,14 +30,21 @@ Moment = datetime | date | str
 
 @frozen
 class Call(Generic[T]):
-    """One call. A success is decoded to `into`: NoneType for no body, `str` for a text."""
+    """One call. A success is decoded to `into`: NoneType for no body, `str` for a text.
+
+    Failures are retried: one that is no GET has an idempotency key, a new one unless it is given.
+    """
 
     method: str
     path: str
     into: type[T]
     query: Mapping[str, str] = field(factory=dict)
     body: bytes | None = field(default=None, repr=False)
-    idempotency_key: str | None = None
+    idempotency_key: str | None = field()
+
+    @idempotency_key.default
+    def _new_key(self) -> str | None:
+        return None if self.method == "GET" else str(uuid4())
 
 
 @frozen

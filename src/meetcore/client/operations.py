@@ -201,7 +201,10 @@ class CreditOperations(Resource[M]):
 
 
 def _estimate(body: dict[str, object]) -> calls.Call[records.Estimate]:
-    return calls.Call("POST", "/credits/estimate", records.Estimate, body=calls.encode(body))
+    # It changes nothing, and needs no key.
+    return calls.Call(
+        "POST", "/credits/estimate", records.Estimate, body=calls.encode(body), idempotency_key=None
+    )
 
 
 class RecordingOperations(Resource[M]):
