@@ -129,12 +129,14 @@ def api(
     data:
         The body: JSON, @FILE, or - for standard input.
     all_:
-        Every page of a list: one item in each line.
+        Every page of a list, by GET: one item in each line.
     idempotency_key:
         Names the intent; without one the retries of this command share a new key.
     """
     with reported():
         call = _call(method, path, data, idempotency_key)
+        if all_ and call.method != "GET":
+            raise ValueError("--all is for lists, which are read by GET")
         with customer_client() as client:
             if all_:
                 for item in _items(client, call):
@@ -151,6 +153,8 @@ def _call(method: str, path: str, data: str | None, idempotency_key: str | None)
     parts = urlsplit(f"/{path.removeprefix('/')}".removeprefix(API_ROOT))
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     if verb == "GET":
+        if data is not None or idempotency_key is not None:
+            raise ValueError("--data and --idempotency-key are for what changes something, not for GET")
         return read(parts.path, str, query)
     body = None if data is None else _json_object(data)
     return change(verb, parts.path, str, idempotency_key, body, query)

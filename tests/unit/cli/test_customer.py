@@ -170,6 +170,9 @@ def test_a_body_is_sent_under_the_key_that_names_the_intent(tmp_path: Path) -> N
     (["POST", "/meetings", "--data", "{"], "--data is not JSON"),
     (["POST", "/meetings", "--data", "[]"], "JSON object"),
     (["POST", "/meetings", "--data", "@/nowhere"], "/nowhere"),
+    (["POST", "/meetings", "--data", "{}", "--all"], "--all is for lists"),
+    (["GET", "/meetings", "--data", "{}"], "--data and --idempotency-key"),
+    (["GET", "/meetings", "--idempotency-key", "a"], "--data and --idempotency-key"),
 ])  # fmt: skip
 def test_a_call_that_cannot_be_made_is_refused(arguments: list[str], text: str) -> None:
     done = run("api", *arguments, url="https://m.example")
