@@ -161,6 +161,14 @@ async def test_a_body_over_64_kib(customer: Customer, method: str, path: str) ->
     assert (await customer.send(method, path, raw=at_the_edge)).status_code in (400, 404)
 
 
+async def test_a_length_may_begin_with_zeros(customer: Customer) -> None:
+    raw = b'{"type": "notulen", "duration": 60}'
+    for length, status in ((len(raw), 200), (64 * 1024 + 1, 413)):
+        headers = {"Content-Length": f"{'0' * 5000}{length}"}
+        answer = await customer.send("POST", "/credits/estimate", raw=raw, headers=headers)
+        assert answer.status_code == status, answer.text
+
+
 @pytest.mark.spec("7/400")
 async def test_a_body_over_64_kib_without_content_length(customer: Customer) -> None:
     async def dripping() -> AsyncIterator[bytes]:

@@ -69,8 +69,9 @@ async def read_body(
         BodyTooSlow: it is not whole within its time, or comes too slowly.
         ClientDisconnect: the client disconnected.
     """
-    declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > max_bytes:
+    # Leading zeros are allowed, more of them than Python reads as a number.
+    declared = request.headers.get("content-length", "").lstrip("0")
+    if declared.isdecimal() and (len(declared) > len(str(max_bytes)) or int(declared) > max_bytes):
         raise _too_large(max_bytes)
     chunks, size = [], 0
     start = asyncio.get_running_loop().time()
