@@ -185,6 +185,6 @@ def decode_form(text: str) -> KeptForm | None:
         found = json.loads(reader.decompress(base64.urlsafe_b64decode(text), _MAX_DECODED))
         form = KeptForm(**found)
         texts = [form.owner, form.page, form.sent_to, *form.fields, *form.fields.values()]
-    except (ValueError, TypeError, AttributeError, zlib.error):
+    except (ValueError, TypeError, AttributeError, RecursionError, zlib.error):
         return None
     return form if all(isinstance(each, str) for each in texts) else None

@@ -48,6 +48,7 @@ def packed(value: object) -> str:
     packed({"owner": "", "page": "", "sent_to": "", "fields": []}),
     packed({"owner": "", "page": "", "sent_to": "", "fields": {"a": 1}}),
     packed({"owner": 1, "page": "", "sent_to": "", "fields": {}}),
+    base64.urlsafe_b64encode(zlib.compress(b"[" * 60_000)).decode(),
 ])  # fmt: skip
 def test_any_other_text_is_no_form(text: str) -> None:
     assert decode_form(text) is None
