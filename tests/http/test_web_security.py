@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, MutableMapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
@@ -326,3 +326,42 @@ async def test_a_session_has_a_quota_of_pages_and_others_have_theirs(
     assert_contains(refused.text, "Too many requests", "Wait a moment")
     assert (await browsers[1].get("/dashboard/ledger")).status_code == 200
     assert (await browsers[0].get("/dashboard/sign-in?reason=fresh")).status_code == 200
+
+
+async def test_a_form_that_cannot_be_read_is_refused(visitors: Visitors, customer: Customer) -> None:
+    browser = await visitors.member(customer.account_id)
+    bodies = {b"\xff": 403, b"a=&" * 2001: 403, b"a" * (64 * 1024 + 1): 413}
+    for path in (
+        "/dashboard/language",
+        "/dashboard/sign-out",
+        "/dashboard/sign-in",
+        "/dashboard/settings/name",
+    ):
+        for body, status in bodies.items():
+            answer = await browser.http.post(path, content=body, headers={"Origin": BASE_URL})
+            assert answer.status_code == status, path
+
+
+@pytest.mark.parametrize("path", ["/dashboard/sign-in", "/dashboard/language", "/console/portal-links"])
+async def test_a_client_that_leaves_while_it_sends_is_no_fault(visitors: Visitors, path: str) -> None:
+    token = await visitors.application.access.operator_tokens.create(OperatorRole.ADMIN, "tests", 1)
+    headers = {
+        "origin": BASE_URL,
+        "content-type": "application/json",
+        "authorization": f"Bearer {token.text}",
+    }
+    scope = {
+        "type": "http", "method": "POST", "path": path, "query_string": b"", "client": None, "server": None,
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()], "scheme": "https",
+        "http_version": "1.1",
+    }  # fmt: skip
+    statuses: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        statuses.append(message.get("status", 0))
+
+    await visitors.service(scope, receive, send)
+    assert statuses[0] in (400, 403)

@@ -224,7 +224,10 @@ class SignInPages(Generic[Who, Use, Allowed]):
         look = self.site.look(request, "")
         if not is_same_origin(request.headers, self.site.base_url):
             return refusal_page(look, FormRefused("another origin"))
-        form = await self.site.read_fields(request)
+        try:
+            form = await self.site.read_fields(request)
+        except (FormRefused, DomainError) as refusal:
+            return refusal_page(look, refusal)
         answer = see_other(own_path(form.get("next", ""), look.root))
         if form.get("language") in set(Language):
             cookies.set(answer, cookies.language, form["language"], LANGUAGE_KEPT)

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote
 
 import structlog
 from attrs import evolve, frozen
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -117,10 +117,10 @@ class Site(Generic[Who, Use, Allowed]):
 
     async def read_fields(self, request: Request, max_bytes: int = MAX_FORM_BYTES) -> dict[str, str]:
         """Read the fields of any sender's form; raise `FormRefused`, or `PayloadTooLarge`."""
-        body = await read_body(request, max_bytes, self.limits)
         try:
+            body = await read_body(request, max_bytes, self.limits)
             return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
-        except ValueError:
+        except (ValueError, ClientDisconnect):
             raise FormRefused("no form") from None
 
     def routes(self, pages: Sequence[AreaPage[Who, Use, Allowed]]) -> list[Route]:

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import structlog
 from attrs import field, frozen
 from msgspec import Meta
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -67,6 +67,8 @@ class PortalLinkRoute:
         request_id = str(runtime.new_id(runtime.now()))
         try:
             made = await self._make(request)
+        except ClientDisconnect:
+            return Response(status_code=400)  # it is not read
         except (DomainError, StoreUnavailable) as error:
             return self._refused(error, request_id)
         log.info("operator action", action="portal link by token", request_id=request_id)
