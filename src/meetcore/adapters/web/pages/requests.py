@@ -28,7 +28,6 @@ from meetcore.usecases.requests.administration import MintedKey
 KEYS: Final = "/dashboard/keys"
 OVERLAPS_H: Final = (0, 1, 24, 72, 168)
 EXPIRIES_DAYS: Final = (0, 30, 90, 365)
-MAX_CAP: Final = 10**12
 _PREFIXED: Final = "scope:"
 _PRESETS: Final[Mapping[str, str]] = {
     "read": _("Everything that reads"),
