@@ -327,3 +327,14 @@ async def test_the_form_says_when_a_meeting_can_start_and_what_its_notes_cost(
     for changed in ({"date": str(cap_day(before) - timedelta(days=1))}, {"date": "2200-01-01"}):
         refused = await browser.post("/dashboard/meetings", **fields | changed)
         assert "The next full minute is the earliest." in refused.text
+
+
+async def test_a_refused_form_is_corrected_and_sent_again(customer: Customer, visitors: Visitors) -> None:
+    poor, path = await customer.harness.customer(credits=0), "/dashboard/meetings"
+    browser, body = await visitors.member(poor.account_id), poor.body()
+    fields = {name: str(body[name]) for name in ("title", "date", "start_time", "pricing_tier_id")}
+    refused = await browser.post(path, **fields, seen_credits="10", form_key="a")
+    assert "This needs 10 credits, and 0 are available." in refused.text
+    await customer.harness.administration.top_up(poor.account_id, 10, None)
+    form = form_fields(refused.text, path)["form_key"]
+    assert (await browser.post(path, **fields, seen_credits="10", form_key=form)).status_code == 303

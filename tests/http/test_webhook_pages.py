@@ -185,3 +185,13 @@ async def test_a_delivery_renews_its_pages_while_an_attempt_is_near(
         )  # fmt: skip
         for each in (page, delivery[1]):
             assert (LIVE in (await browser.get(each)).text) is is_live, (wait, each)
+
+
+async def test_a_refused_url_is_corrected(customer: Customer, visitors: Visitors) -> None:
+    browser, path = await visitors.member(customer.account_id), "/dashboard/webhooks"
+    fields = {"kind:meeting.created": "on"}
+    for wrong in ("https://10.0.0.1/hook", "https://unknown.invalid/hook"):
+        refused = await browser.post(path, url=wrong, form_key=wrong, **fields)
+        assert refused.status_code == 422
+        form, url = form_fields(refused.text, path)["form_key"], customer.harness.webhook_body()["url"]
+        assert (await browser.post(path, url=url, form_key=form, **fields)).status_code == 303

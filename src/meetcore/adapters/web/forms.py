@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import HEADERS, AreaVisit, Look, Visit, own_path
-from meetcore.domain.errors import DomainError, NotFound
+from meetcore.domain.errors import CreationsUsedUp, DomainError, HostUnresolved, NoHostFree, NotFound
 from meetcore.domain.meetings.schedule import WIB, cap_day
 from meetcore.usecases.members.dashboard import SentForm
 from meetcore.usecases.requests.idempotency import Outcome, Refusal
@@ -123,11 +123,29 @@ async def apply(
     visit: AreaVisit[Any, Any, Any], change: Callable[[SentForm], Awaitable[Outcome]]
 ) -> tuple[Mapping[str, Any], dict[str, str]]:
     """Carry out a change by the form of a visit; return its record, and the errors of a refused one."""
+    record, errors, _ = await apply_again(visit, change)
+    return record, errors
+
+
+async def apply_again(
+    visit: AreaVisit[Any, Any, Any], change: Callable[[SentForm], Awaitable[Outcome]]
+) -> tuple[Mapping[str, Any], dict[str, str], Mapping[str, str]]:
+    """Carry out a change as `apply` does; return also the fields that a refused form is shown with again.
+
+    They keep its key while work under it may go on. A refusal for good is stored under the key, which refuses
+    other values, too: the form gets a new one.
+    """
     try:
         outcome = await change(visit.sent_form())
+    except (NoHostFree, CreationsUsedUp, HostUnresolved) as refusal:
+        errors = explain(visit.look, refusal)
     except DomainError as refusal:
-        return {}, explain(visit.look, refusal)
-    return outcome.record or {}, {} if outcome.refusal is None else explain(visit.look, outcome.refusal)
+        return {}, explain(visit.look, refusal), visit.form
+    else:
+        if outcome.refusal is None:
+            return outcome.record or {}, {}, visit.form
+        errors = explain(visit.look, outcome.refusal)
+    return {}, errors, {name: text for name, text in visit.form.items() if name != "form_key"}
 
 
 def _midnight(day: date) -> datetime:

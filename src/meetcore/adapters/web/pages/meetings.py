@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from meetcore.adapters.web.calendar_files import MEDIA_TYPE, CalendarEvent, calendar_file
 from meetcore.adapters.web.formats import format_clock, format_count, format_instant
-from meetcore.adapters.web.forms import FORM, apply, back_to, explain, explain_all, send_file
+from meetcore.adapters.web.forms import FORM, apply, apply_again, back_to, explain, explain_all, send_file
 from meetcore.adapters.web.pages.hints import buy_hint
 from meetcore.adapters.web.pages.meeting_lists import ROOT, meeting_state
 from meetcore.adapters.web.pages.notes import ROOT as NOTES
@@ -68,9 +68,9 @@ async def create_meeting(visit: Visit) -> Response:
             return _form(visit, form, errors, quote=None if errors else quote)
     except DomainError as refusal:
         return _form(visit, form, explain(visit.look, refusal))
-    record, refused = await apply(visit, lambda sent: use.create_meeting(who, wanted, sent))
+    record, refused, again = await apply_again(visit, lambda sent: use.create_meeting(who, wanted, sent))
     return (
-        _form(visit, form, errors or refused, needed=quote.credits)
+        _form(visit, again, errors or refused, needed=quote.credits)
         if refused
         else see_other(f"{ROOT}/{record['id']}?done={_MADE}")
     )

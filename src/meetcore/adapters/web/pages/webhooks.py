@@ -11,7 +11,15 @@ from attrs import evolve
 from starlette.responses import Response
 
 from meetcore.adapters.api.examples import payload as example_payload
-from meetcore.adapters.web.forms import PAGE_SIZE, apply, explain_all, first_page, read_before, read_days
+from meetcore.adapters.web.forms import (
+    PAGE_SIZE,
+    apply,
+    apply_again,
+    explain_all,
+    first_page,
+    read_before,
+    read_days,
+)
 from meetcore.adapters.web.texts import (
     DELIVERY_STATES,
     ENDPOINT_STATES,
@@ -78,9 +86,11 @@ async def register_webhook(visit: Visit) -> Response:
     ):
         return _form(visit, form, errors)
     use, who = visit.use.webhooks, visit.signed_in
-    record, errors = await apply(visit, lambda sent: use.register(who, url, kinds, description, sent))
+    record, errors, again = await apply_again(
+        visit, lambda sent: use.register(who, url, kinds, description, sent)
+    )
     if errors:
-        return _form(visit, form, errors)
+        return _form(visit, again, errors)
     return see_other(f"{ROOT}/{record['id']}?done=webhook_registered")
 
 
