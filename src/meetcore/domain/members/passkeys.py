@@ -19,7 +19,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from attrs import Attribute, evolve, field, frozen
 
 from meetcore.domain.errors import InvalidRequest, Unprocessable
-from meetcore.domain.members.sign_in import too_many
+from meetcore.domain.members.sign_in import check_hits
 from meetcore.domain.requests.clients import one_client
 
 MAX_PASSKEYS: Final = 10
@@ -137,5 +137,4 @@ def attempts_counter(step: str, client_address: str | None) -> UUID:
 
 def check_attempts(hits: int, now: datetime) -> None:
     """Raise `RateLimited` after too many attempts in this window, the present one included."""
-    if hits > ATTEMPTS_PER_ADDRESS:
-        raise too_many(ATTEMPTS_PER_ADDRESS, now, "Too many attempts. Wait some minutes.")
+    check_hits(hits, ATTEMPTS_PER_ADDRESS, now, "Too many attempts. Wait some minutes.")

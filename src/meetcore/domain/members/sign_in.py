@@ -141,10 +141,11 @@ def request_window(now: datetime) -> int:
     return int(now.timestamp()) // REQUEST_WINDOW_S * REQUEST_WINDOW_S
 
 
-def too_many(limit: int, now: datetime, message: str) -> RateLimited:
-    """Return the refusal until the end of the present window."""
-    left_s = request_window(now) + REQUEST_WINDOW_S - int(now.timestamp())
-    return RateLimited(limit, REQUEST_WINDOW_S, left_s, message)
+def check_hits(hits: int, limit: int, now: datetime, message: str) -> None:
+    """Raise `RateLimited`, until the end of this window, for more hits than the limit, this one included."""
+    if hits > limit:
+        left_s = request_window(now) + REQUEST_WINDOW_S - int(now.timestamp())
+        raise RateLimited(limit, REQUEST_WINDOW_S, left_s, message)
 
 
 def address_counter(client_address: str | None) -> UUID:
@@ -163,12 +164,8 @@ def pair_counter(client_address: str | None, email: str) -> UUID:
 
 
 def check_requests(hits: int, limit: int, now: datetime) -> None:
-    """Raise `RateLimited` for more requests in this window than the limit, the present one included.
-
-    It is the same whether the e-mail address is known or not.
-    """
-    if hits > limit:
-        raise too_many(limit, now, "Too many sign-in links were asked for. Wait some minutes.")
+    """Check the requests for links; the refusal is the same whether the e-mail address is known or not."""
+    check_hits(hits, limit, now, "Too many sign-in links were asked for. Wait some minutes.")
 
 
 SIGN_UP_FOR: Final = timedelta(minutes=15)
@@ -240,5 +237,4 @@ def sign_up_email_counter(email: str) -> UUID:
 def check_sign_ups(from_address: int, in_all: int, now: datetime) -> None:
     """Raise `RateLimited` after too many sign-ups in this window from this address, or in all."""
     for hits, limit in ((from_address, SIGN_UPS_PER_ADDRESS), (in_all, SIGN_UPS_IN_ALL)):
-        if hits > limit:
-            raise too_many(limit, now, "Too many sign-ups. Wait some minutes.")
+        check_hits(hits, limit, now, "Too many sign-ups. Wait some minutes.")

@@ -17,7 +17,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from attrs import frozen
 
 from meetcore.domain.errors import Gone, InvalidRequest, require_record
-from meetcore.domain.members.sign_in import is_token, too_many
+from meetcore.domain.members.sign_in import check_hits, is_token
 from meetcore.domain.requests.clients import one_client
 from meetcore.domain.requests.keys import MAX_NAME, Scope
 from meetcore.domain.webhooks.urls import WebhookUrl, parse_webhook_url
@@ -122,8 +122,7 @@ def counter_of_all(act: Act) -> UUID:
 
 def check_count(hits: int, limit: int, now: datetime) -> None:
     """Raise `RateLimited` for more than the limit in a window of `sign_in`, the present act included."""
-    if hits > limit:
-        raise too_many(limit, now, "Too many requests of clients. Wait some minutes.")
+    check_hits(hits, limit, now, "Too many requests of clients. Wait some minutes.")
 
 
 def check_redirect_uri(text: str) -> str:
