@@ -16,7 +16,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from meetcore.adapters.postgres.console import PostgresFigures
-from meetcore.adapters.postgres.mails import MAIL, MAIL_COLUMNS, mail
+from meetcore.adapters.postgres.mails import MAIL, mail
 from meetcore.adapters.postgres.members.audit import AUDIT_ENTRY
 from meetcore.adapters.postgres.money.rows import ENTRY, TRANSFER, entry
 from meetcore.adapters.postgres.money.verification import PostgresLedgerAudit, PostgresVerificationLog
@@ -361,7 +361,8 @@ def rig_on_its_loop(rig: PostgresRig) -> Iterator[asyncio.Runner]:
 
 def stored_mails(rig: PostgresRig) -> list[Mail]:
     """Read the mails, in the order in which they were added."""
-    rows = rig.read(f"SELECT {MAIL_COLUMNS} FROM mails m ORDER BY m.created_at, m.id")
+    columns = f"{MAIL.select}, m.due_at AS mail_due_at, m.content AS mail_content"
+    rows = rig.read(f"SELECT {columns} FROM mails m ORDER BY m.created_at, m.id")
     return [_mail(row, rig.cipher) for row in rows]
 
 

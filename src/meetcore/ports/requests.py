@@ -163,11 +163,8 @@ class RegistryRepository(Protocol):
         """Add a licensed host. Raises `Conflict` when the provider's user is a host already."""
 
     async def load_host(self, host_id: UUID) -> Host: ...
-    async def disable_host(self, host_id: UUID) -> Host:
-        """Give a host no new meetings; those it has stay."""
-
-    async def enable_host(self, host_id: UUID) -> Host:
-        """Give a host new meetings again, but not before the provider allows any."""
+    async def set_host_active(self, host_id: UUID, *, is_active: bool) -> Host:
+        """Give a host no new meetings, where those it has stay, or give it new ones again."""
 
 
 class GrantRepository(Protocol):

@@ -17,7 +17,7 @@ from attrs import define, evolve, field, fields
 from meetcore.adapters.in_process import InProcessRateCounters
 from meetcore.adapters.postgres.meetings.rows import MEETING, meeting
 from meetcore.adapters.postgres.money.rows import FUNDS, USAGE, entry
-from meetcore.adapters.postgres.notes.rows import NOTE_COLUMNS, RECORDING_COLUMNS, note, recording
+from meetcore.adapters.postgres.notes.rows import NOTE, RECORDING, note, recording
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.requests.registry import PostgresRegistry
 from meetcore.adapters.postgres.webhooks.rows import DELIVERY, event_context
@@ -325,12 +325,14 @@ class ApplicationHarness:
         return notes
 
     def recordings(self) -> list[Recording]:
-        rows = self.rig.read(f"SELECT {RECORDING_COLUMNS} FROM recordings r ORDER BY r.created_at, r.id")
+        columns = f"{RECORDING.select}, r.files AS recording_files"
+        rows = self.rig.read(f"SELECT {columns} FROM recordings r ORDER BY r.created_at, r.id")
         return [recording(row, self.rig.cipher) for row in rows]
 
     def notes(self) -> list[Note]:
         """Every note in any state, in the order in which they were asked for."""
-        rows = self.rig.read(f"SELECT {NOTE_COLUMNS} FROM notes n ORDER BY n.created_at, n.id")
+        columns = f"{NOTE.select}, n.content AS note_content"
+        rows = self.rig.read(f"SELECT {columns} FROM notes n ORDER BY n.created_at, n.id")
         return [note(row, self.rig.cipher) for row in rows]
 
     def events_of(self, kind: EventKind) -> list[dict[str, Any]]:

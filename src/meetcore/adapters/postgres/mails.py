@@ -23,7 +23,6 @@ from meetcore.ports.runtime import Cipher, CipherRefused, Lease
 log = structlog.get_logger("meetcore.postgres")
 
 MAIL = Columns(Mail, "m", "mail_", without=("content", "due_at"))
-MAIL_COLUMNS = f"{MAIL.select}, m.due_at AS mail_due_at, m.content AS mail_content"
 
 _CONTEXT = "mails/{mail_id}/content"
 

@@ -50,7 +50,7 @@ class HostAdministration:
         now = self.runtime.now()
         async with self.store.begin() as tx:
             before = await tx.registry.load_host(host_id)
-            host = await (tx.registry.enable_host if is_on else tx.registry.disable_host)(host_id)
+            host = await tx.registry.set_host_active(host_id, is_active=is_on)
             if host != before:
                 action = "host.enabled" if is_on else "host.disabled"
                 await self._record(tx, now, action, host_id, provider_user_id=host.provider_user_id)

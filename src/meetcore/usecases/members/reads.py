@@ -27,10 +27,10 @@ from meetcore.usecases.requests.idempotency import missing
 MAX_FILES: Final = 4
 """Ledgers that one process writes as files at a time."""
 FILE_PAGE: Final = 50
+"""Entries of a file that are read and written without a pause: other requests wait for no more."""
 _LOOKED_AT: Final = 50
 """Meetings of today and later among which the next ones are found: the first of today may be over."""
 _TO_COME: Final = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.STARTED})
-"""Entries of a file that are read and written without a pause: other requests wait for no more."""
 
 
 @frozen

@@ -35,7 +35,7 @@ from meetcore.ports import observability, webhook_sender
 from meetcore.ports.runtime import Lease
 from meetcore.ports.store import Store
 from meetcore.usecases.mails import MailQueue
-from meetcore.usecases.runtime import Runtime
+from meetcore.usecases.runtime import Runtime, ignore
 from meetcore.usecases.webhooks.sender_results import PresentFaults, RecentResults
 
 _EndpointName = tuple[UUID, UUID]
@@ -116,10 +116,6 @@ USER_AGENT = "meetcore-webhooks/1"
 _url_of = lru_cache(maxsize=4096)(urls.parse_webhook_url)
 
 
-def _ignore(_: object) -> None:
-    return None
-
-
 @frozen
 class PostResult:
     """A post that began `at`, and its attempt; the `fault` of the sender instead where there was one.
@@ -194,13 +190,13 @@ class DeliverWebhooks:
     pace: ReleasePace = RELEASE_PACE
     mails: MailQueue | None = None
     events_kept: timedelta = events.EVENTS_KEPT
-    on_failed: Callable[[Recorded], object] = _ignore
-    on_delivered: Callable[[Recorded], object] = _ignore
-    on_disabled: Callable[[Endpoint], object] = _ignore
-    on_expired_lease: Callable[[Claimed], object] = _ignore
-    on_given_up: Callable[[GivenUp], object] = _ignore
-    on_sender_fault: Callable[[SenderFault], object] = _ignore
-    on_sender_fault_over: Callable[[FaultPeriod], object] = _ignore
+    on_failed: Callable[[Recorded], object] = ignore
+    on_delivered: Callable[[Recorded], object] = ignore
+    on_disabled: Callable[[Endpoint], object] = ignore
+    on_expired_lease: Callable[[Claimed], object] = ignore
+    on_given_up: Callable[[GivenUp], object] = ignore
+    on_sender_fault: Callable[[SenderFault], object] = ignore
+    on_sender_fault_over: Callable[[FaultPeriod], object] = ignore
     sender_state: SenderState = field(factory=SenderState)
 
     async def claim(self, limit: int) -> Sequence[Claimed]:

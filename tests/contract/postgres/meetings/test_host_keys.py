@@ -75,7 +75,7 @@ async def test_hosts_that_have_no_key_to_show_are_never_due(rig: PostgresRig) ->
     await rig.alone.registry.add_host(host, AT)
     await rig.alone.registry.add_host(new_host(max_concurrent=3), AT)
     assert await _due(rig) == [host.id]
-    await rig.alone.registry.disable_host(host.id)
+    await rig.alone.registry.set_host_active(host.id, is_active=False)
     assert await _due(rig) == []
 
 

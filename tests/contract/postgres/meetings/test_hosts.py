@@ -120,7 +120,7 @@ async def test_a_host_taken_meanwhile_is_reported_and_nothing_is_kept(rig: Postg
     if gone == "taken":
         await reserved(rig, await open_customer(rig, 100), MeetingSpec())
     elif gone == "disabled":
-        await rig.alone.registry.disable_host(host.id)
+        await rig.alone.registry.set_host_active(host.id, is_active=False)
     else:
         made = evolve(made, meeting=evolve(made.meeting, host_id=new_id()))
     before = await rig.registry.list_hosts()

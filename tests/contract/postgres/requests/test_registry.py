@@ -112,7 +112,8 @@ async def test_what_is_not_there_is_not_found(rig: PostgresRig) -> None:
     records, id_ = rig.alone.registry, new_id()
     calls: tuple[Awaitable[object], ...] = (
         records.set_low_threshold(id_, 5), _add_key(rig, id_), records.revoke_key(id_, AT),
-        records.set_daily_cap(id_, 5), records.disable_host(id_), records.enable_host(id_),
+        records.set_daily_cap(id_, 5), records.set_host_active(id_, is_active=False),
+        records.set_host_active(id_, is_active=True),
         records.load_account(id_), records.load_key(id_), records.load_host(id_),
         rig.registry.find_account(id_), records.suspend_account(id_, AT), records.resume_account(id_),
     )  # fmt: skip
@@ -216,8 +217,10 @@ async def test_a_disabled_host_keeps_its_meetings_and_gets_no_more(rig: Postgres
     host = new_host(max_concurrent=2)
     await rig.alone.registry.add_host(host, AT)
     made = await reserved(rig, customer, MeetingSpec())
-    assert await rig.alone.registry.disable_host(host.id) == evolve(host.used(AT), is_active=False)
-    assert (await rig.alone.registry.disable_host(host.id)).is_active is False
+    assert await rig.alone.registry.set_host_active(host.id, is_active=False) == evolve(
+        host.used(AT), is_active=False
+    )
+    assert (await rig.alone.registry.set_host_active(host.id, is_active=False)).is_active is False
     async with rig.store.begin() as tx:
         view = await tx.meetings.load_creation(query_of(customer, MeetingSpec()))
         assert (list(view.free_hosts), view.is_contended) == ([], False)

@@ -15,7 +15,6 @@ from meetcore.ports.runtime import Cipher, CipherRefused
 log = structlog.get_logger("meetcore.postgres")
 
 RECORDING = Columns(Recording, "r", "recording_", without=("files",))
-RECORDING_COLUMNS = f"{RECORDING.select}, r.files AS recording_files"
 
 _files = msgspec.json.Decoder(tuple[RecordingFile, ...])
 _FILES_CONTEXT = "{account_id}/recordings/{recording_id}/files"
@@ -50,7 +49,6 @@ def recording_parameters(recording: Recording, cipher: Cipher) -> Row:
 
 
 NOTE = Columns(Note, "n", "note_", without=("draft", "transcript", "left_out", "original", "parts"))
-NOTE_COLUMNS = f"{NOTE.select}, n.content AS note_content"
 
 
 @frozen

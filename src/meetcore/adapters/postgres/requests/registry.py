@@ -113,8 +113,5 @@ class PostgresRegistryRepository(Repository):
     async def load_host(self, host_id: UUID) -> Host:
         return await self._get(HOST, "host", SQL["load_host"], id=host_id)
 
-    async def disable_host(self, host_id: UUID) -> Host:
-        return await self._get(HOST, "host", SQL["set_host_active"], id=host_id, is_active=False)
-
-    async def enable_host(self, host_id: UUID) -> Host:
-        return await self._get(HOST, "host", SQL["set_host_active"], id=host_id, is_active=True)
+    async def set_host_active(self, host_id: UUID, *, is_active: bool) -> Host:
+        return await self._get(HOST, "host", SQL["set_host_active"], id=host_id, is_active=is_active)
