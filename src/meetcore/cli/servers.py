@@ -78,6 +78,13 @@ class ServeProcesses(Multiprocess):
         super().__init__(config, sockets)
         self._end_s = end_s
         self._asked_at: dict[Process, float] = {}
+        self._has_failed = False
+
+    def run(self) -> None:
+        """Run until a signal; exit as one process does where they fail to start."""
+        super().run()
+        if self._has_failed:
+            raise SystemExit(STARTUP_FAILURE)
 
     def keep_subprocess_alive(self) -> None:
         """Replace each process that has ended or been silent for too long; wait for none."""
@@ -90,6 +97,7 @@ class ServeProcesses(Multiprocess):
             process.kill()
             process.join()
             if process.exitcode == STARTUP_FAILURE:  # another one would fail the same way
+                self._has_failed = True
                 self.should_exit.set()
                 log.error("process failed to start", process=process.pid)
                 return

@@ -101,6 +101,14 @@ def test_one_that_cannot_start_ends_them_all() -> None:
         assert len(processes.processes) == 1
 
 
+def test_processes_that_cannot_start_are_no_success() -> None:
+    config = uvicorn.Config(
+        "tests.unit.cli.test_serve_processes:nothing", port=0, workers=1, log_level="critical"
+    )
+    with config.bind_socket() as listening, pytest.raises(SystemExit, match="3"):
+        ServeProcesses(config, [listening], LONG_S).run()
+
+
 def test_none_is_replaced_while_all_are_to_end() -> None:
     with supervised() as processes:
         pid = freeze(processes)
