@@ -192,7 +192,8 @@ async def _write(path: Path, pieces: AsyncIterator[bytes]) -> int:
 
 
 def _opened(path: Path) -> BinaryIO:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+    path.unlink(missing_ok=True)  # of an earlier run, or by another user, who may read it
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 @account.command(name="erase")
