@@ -95,7 +95,7 @@ IMPOSSIBLE = {
     "database_url": [f"mysql://u:{SECRET}@h/d", f"postgresql://u:{SECRET}@h:port/d", f"postgresql://u:{SECRET}@h/d?no=1"],
     "broker_url": [f"nats://u:{SECRET}@h", f"redis://u:{SECRET}@h:port/0", f"amqp://u:{SECRET}@h:port/"],
     "rate_store_url": [f"amqp://u:{SECRET}@h", f"redis://u:{SECRET}@h:99999/0"],
-    "base_url": ["meet.example", "ftp://meet.example", "http://meet.example:port"],
+    "base_url": ["meet.example", "ftp://meet.example", "http://meet.example:port", f"https://u:{SECRET}@meet.example"],
     "key_prefix": ["", "MK", "1x"],
     "provider": ["zomo"],
     "jitsi_url": ["meet.example", "https://meet.example/#x", f"https://u:{SECRET}@meet.example"],

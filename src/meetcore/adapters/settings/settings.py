@@ -52,7 +52,7 @@ class Settings:
     broker_queues: Annotated[str, kinds.one_of("classic", "quorum")] = "classic"
     rate_counters: Annotated[str, plugins.RATE_COUNTERS.rule] = ""
     rate_store_url: kinds.RateStoreUrl = _NONE
-    base_url: kinds.Origin = DEFAULT_BASE_URL
+    base_url: kinds.PublicOrigin = DEFAULT_BASE_URL
     key_prefix: kinds.KeyPrefix = "mk"
     provider: Annotated[str, plugins.PROVIDERS.rule] = "sandbox"
     jitsi_url: kinds.PublicOrigin = "https://meet.jit.si"
