@@ -17,10 +17,12 @@ from urllib.parse import urljoin
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.http.docs import PAGES, DocsPages
 from meetcore.adapters.http.openapi import openapi_document
+from meetcore.adapters.http.pages import label_of
 from meetcore.adapters.http.reference import CLIENT_METHODS
 from meetcore.adapters.web.pages.playground import ROOT as PLAYGROUND
 from meetcore.app import Service
@@ -29,6 +31,7 @@ from meetcore.ports.observability import IN_PROGRESS, Metric, NoMetrics
 from tests.support.api_contract import Contract
 from tests.support.api_harness import BASE_URL, SECRETS_KEY, settings_for, started
 from tests.support.texts import assert_contains
+from tests.support.visitors import Visitors
 
 
 class InProgress(NoMetrics):
@@ -52,6 +55,12 @@ async def test_a_request_that_cannot_be_read_is_not_in_progress_for_ever(scope: 
     with pytest.raises((AttributeError, KeyError)):
         await service({"type": "http", "path": "/api/v1/me", **scope}, never, never)
     assert metrics.number == 0
+
+
+async def test_each_page_counts_for_its_area(visitors: Visitors) -> None:
+    paths = [route.path for route in visitors.service._pages.router.routes if isinstance(route, Route)]
+    assert {path for path in paths if label_of(path) == "unknown"} == {"/"}
+    assert label_of("/wp-login.php") == "unknown"
 
 
 @pytest.mark.parametrize("is_own_process", [True, False])

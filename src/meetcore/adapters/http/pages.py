@@ -60,7 +60,8 @@ class BoundedQuery:
 
 
 AREAS: Final = frozenset({
-    "console", "dashboard", "docs", "downloads", "healthz", "oauth", "provider-events", "readyz", "sandbox",
+    ".well-known", "console", "dashboard", "docs", "downloads", "healthz", "oauth", "payment-events",
+    "provider-events", "readyz", "sandbox",
 })  # fmt: skip
 
 
