@@ -145,10 +145,9 @@ def _check_foreign(group: Group[Any], settings: Settings) -> CheckResult:
 
 async def _zoom_lets_us_in(settings: Settings) -> CheckResult:
     from meetcore.adapters.zoom import account
-    from meetcore.composition.providers import zoom_access
 
     try:
-        granted = await account.granted_scopes(zoom_access(settings))
+        granted = await account.granted_scopes(providers.zoom_access(settings))
     except video_provider.ProviderRefused as error:
         refusal = str(error).removeprefix("zoom: no token: ").removeprefix("zoom: ")
         return failed(

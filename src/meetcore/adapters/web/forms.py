@@ -14,6 +14,7 @@ from starlette.responses import Response
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import HEADERS, AreaVisit, Look, Visit, own_path
 from meetcore.domain.errors import CreationsUsedUp, DomainError, HostUnresolved, NoHostFree, NotFound
+from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.schedule import WIB, cap_day
 from meetcore.usecases.members.dashboard import SentForm
 from meetcore.usecases.requests.idempotency import Outcome, Refusal
@@ -83,6 +84,14 @@ def read_before(visit: AreaVisit[Any, Any, Any]) -> UUID | None:
     try:
         return UUID(visit.query("before"))
     except ValueError:
+        return None
+
+
+def read_key(visit: Visit) -> UUID | None:
+    """Read the id of a key that a list is of; anything that is no id means every key."""
+    try:
+        return parse_id(visit.query("key"), "key")
+    except NotFound:
         return None
 
 

@@ -5,17 +5,14 @@ import io
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
-from uuid import UUID
 
 from attrs import frozen
 from starlette.responses import Response
 
 from meetcore.adapters.api.streams import PacedResponse
-from meetcore.adapters.web.forms import CSV_MARK, PAGE_SIZE, DayRange, attachment, older, read_days
+from meetcore.adapters.web.forms import CSV_MARK, PAGE_SIZE, DayRange, attachment, older, read_days, read_key
 from meetcore.adapters.web.texts import BY_HAND, TRANSFER_KINDS, _
 from meetcore.adapters.web.visit import Page, Visit
-from meetcore.domain.errors import NotFound
-from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.schedule import wib_text
 from meetcore.domain.members.roles import Action
 from meetcore.domain.money import ledger, views
@@ -88,24 +85,17 @@ async def download_ledger(visit: Visit) -> Response:
     wanted = views.TransactionFilter(_read_kind(visit), days.begins_at, days.ends_at)
     headers = attachment(_file_name(days))
     pages = await visit.use.reads.file_of_entries(
-        visit.signed_in, visit.client_address, wanted, _read_key(visit)
+        visit.signed_in, visit.client_address, wanted, read_key(visit)
     )
     return PacedResponse(_csv(pages), headers, "text/csv; charset=utf-8")
 
 
 async def _find(visit: Visit, wanted: views.TransactionFilter) -> views.EntriesOfKey:
     """Read one entry more than a page shows; with a key, as far as the search reached."""
-    reads, before, key_id = visit.use.reads, _read_before(visit), _read_key(visit)
+    reads, before, key_id = visit.use.reads, _read_before(visit), read_key(visit)
     if key_id is None:
         return views.EntriesOfKey(await reads.list_entries(visit.signed_in, wanted, PAGE_SIZE + 1, before))
     return await reads.list_entries_of_key(visit.signed_in, key_id, wanted, PAGE_SIZE + 1, before)
-
-
-def _read_key(visit: Visit) -> UUID | None:
-    try:
-        return parse_id(visit.query("key"), "key")
-    except NotFound:
-        return None
 
 
 async def _show_problem(visit: Visit) -> Response:

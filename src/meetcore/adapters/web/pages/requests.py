@@ -12,7 +12,15 @@ from starlette.responses import Response
 
 from meetcore.adapters.api.answers import STATUS
 from meetcore.adapters.api.operations import OPERATIONS
-from meetcore.adapters.web.forms import PAGE_SIZE, DayRange, explain, first_page, read_before, read_days
+from meetcore.adapters.web.forms import (
+    PAGE_SIZE,
+    DayRange,
+    explain,
+    first_page,
+    read_before,
+    read_days,
+    read_key,
+)
 from meetcore.adapters.web.texts import DELIVERY_STATES, SCOPE_TEXTS, _
 from meetcore.adapters.web.visit import Page, Question, Visit, see_other
 from meetcore.domain.errors import Conflict, DomainError, NotFound, require_record
@@ -316,7 +324,7 @@ async def _nothing() -> Sequence[request_log.LoggedRequest]:
 async def _list_requests(visit: Visit, days: DayRange) -> Sequence[request_log.LoggedRequest]:
     status, path, code = (visit.query(name) for name in ("status", "path", "code"))
     wanted = views.RequestFilter(
-        _read_key(visit),
+        read_key(visit),
         int(status) if status in map(str, _CLASSES) else None,
         "" if path == _UNKNOWN else path if path in _PATHS else None,
         code if code in STATUS else None,
@@ -324,13 +332,6 @@ async def _list_requests(visit: Visit, days: DayRange) -> Sequence[request_log.L
         days.ends_at,
     )
     return await visit.use.reads.list_requests(visit.signed_in, wanted, PAGE_SIZE + 1, read_before(visit))
-
-
-def _read_key(visit: Visit) -> UUID | None:
-    try:
-        return parse_id(visit.query("key"), "key")
-    except NotFound:
-        return None
 
 
 def _key_choices(visit: Visit, keys: Sequence[KeyUse]) -> list[tuple[str, str]]:
