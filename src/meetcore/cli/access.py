@@ -5,7 +5,7 @@ from uuid import UUID
 
 from cyclopts import App
 
-from meetcore.cli.inputs import Json, Whole, check_counts, read_id, read_role
+from meetcore.cli.inputs import InputRefused, Json, Whole, check_counts, read_id, read_role
 from meetcore.cli.output import Record
 from meetcore.cli.runner import add_change, show_change, show_list, show_result
 from meetcore.composition.application import Application
@@ -32,7 +32,7 @@ audit = App(name="audit", help="The audit log: who changed what.")
 def make_portal_link(
     *,
     account: str,
-    role: str = Role.VIEWER,
+    role: str | None = None,
     email: str | None = None,
     minutes: Whole = DEFAULT_PORTAL_MINUTES,
     json: Json = False,
@@ -44,14 +44,16 @@ def make_portal_link(
     account:
         The account.
     role:
-        What a guest may do: owner, developer, finance or viewer.
+        What a guest may do: owner, developer, finance or viewer; viewer when not given.
     email:
         The member whom it signs in, with the member's own role; without it, it signs in a guest.
     minutes:
         For how long it is valid, 60 at most.
     """
     account_id = read_id(account, "--account")
-    guest_role = read_role(role, Role)
+    guest_role = Role.VIEWER if role is None else read_role(role, Role)
+    if email is not None and role is not None:
+        raise InputRefused("--role is for a guest: leave it out with --email, whose member has a role")
 
     async def make(application: Application) -> portal_links.PortalLink:
         links = application.access.portal_links

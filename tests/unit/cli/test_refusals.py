@@ -49,6 +49,9 @@ MISTAKES = {
     "not an id": (("key", "revoke", "42"), "42"),
     "account is no id": (("credits", "topup", "--account", "x", "--amount", "1"), "--account"),
     "unknown scope": (("key", "create", "--account", UNKNOWN, "--scope", "meetings:all"), "meetings:read"),
+    "role of a member": (
+        ("portal", "link", "--account", UNKNOWN, "--role", "viewer", "--email", "e@example.test"), "--email"
+    ),
     "no scope": (("key", "create", "--account", UNKNOWN), "--scope"),
     "bad time": (
         ("key", "create", "--account", UNKNOWN, "--scope", "credits:read", "--expires-at", "tomorrow"),
