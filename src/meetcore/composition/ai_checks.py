@@ -17,7 +17,7 @@ MODELS_DEADLINE_S = 90.0
 
 
 class _Lines:
-    """A log that keeps the fields of what an operator is told."""
+    """A log that keeps the fields of its lines, for an operator."""
 
     def __init__(self) -> None:
         self.fields: dict[str, Any] = {}

@@ -212,7 +212,9 @@ def _check_oidc(settings: Settings) -> CheckResult:
         try:
             asyncio.run(providers.check_provider(client, TIMEOUT_S))
         except identity.IdentityUnavailable as error:
-            return failed(f"{_OIDC_FAULTS.get(str(error), 'no answer')}: check {name}; nobody signs in there")
+            return failed(
+                f"{_OIDC_FAULTS.get(str(error), 'no answer')}: check {name}; no sign-in works there"
+            )
     return ok("answers, and shows its keys")
 
 
@@ -363,7 +365,7 @@ class _Running:
 
 PAGE_DEADLINE_S = 4.0
 """Seconds that a check may take: a page waits for it."""
-_INBOX = HealthCheck("mail", HealthStatus.OK, "mails go to the inbox of this process, and to nobody else")
+_INBOX = HealthCheck("mail", HealthStatus.OK, "mails go to the inbox of this process alone")
 
 
 def health_checks(settings: Settings, *, has_inbox: bool) -> CheckHealth:

@@ -230,7 +230,7 @@ class ZoomAccount:
         meeting.close_session(meeting.latest, self.now())
 
     def open_session(self, number: str | int) -> str:
-        """Let somebody come to a meeting; return the uuid of the session that runs, new where none did.
+        """Let a participant join a meeting; return the uuid of the session that runs, new where none did.
 
         Raises Refused where the meeting does not exist.
         """

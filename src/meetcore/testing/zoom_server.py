@@ -79,7 +79,7 @@ class ZoomStandIn(ZoomApi):
         return [each for each in self.account.meetings.values() if each.status != "deleted"]
 
     def open_session(self, number: str | int) -> str:
-        """Let somebody come to a meeting; return the uuid of the session that runs, new where none did."""
+        """Let a participant join a meeting; return the uuid of the session that runs, new where none did."""
         self.account.land()
         return self.account.open_session(number)
 

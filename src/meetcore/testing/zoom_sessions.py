@@ -1,7 +1,7 @@
 """Meetings of the Zoom stand-in, their sessions, and the signed webhooks about them.
 
 A number is held in any number of sessions, each with a uuid of its own: Zoom ends one when the last person
-leaves, and whoever comes next begins another. Zoom calls them instances.
+leaves, and the next one to join begins another. Zoom calls them instances.
 """
 
 import base64
@@ -57,7 +57,7 @@ class StandInSession:
 
 @define
 class StandInMeeting:
-    """A meeting with its sessions, of which the first waits until somebody comes, and is never none."""
+    """A meeting with its sessions, of which the first waits for a participant."""
 
     number: int
     user: StandInUser
@@ -99,7 +99,7 @@ class StandInMeeting:
         self.latest.recording_files = files
 
     def open_session(self, now: datetime) -> StandInSession:
-        """Let somebody come: return the session that runs, which is a new one where none did."""
+        """Let a participant join: return the session that runs, which is a new one where none did."""
         if self.latest.status == "ended":
             self.sessions.append(StandInSession(uuid_of(self.number, len(self.sessions))))
         if self.latest.status == "waiting":

@@ -64,7 +64,7 @@ REASONS: Mapping[int, str] = {
     422: "Well-formed, but it cannot be carried out",
     429: "Too many requests in this minute",
     500: "A fault at the service",
-    502: "The video provider refused or did not answer",
+    502: "The video provider or the payment gateway refused or did not answer",
     503: "Temporarily unavailable",
 }
 
