@@ -114,8 +114,6 @@ def label_of(path: str) -> str:
 _LINK_TOKEN: Final = re.compile(r"(?<=/)[A-Za-z0-9_-]{40,}")
 """A token in a path, which is longer than an id."""
 
-_SIGN_IN_TOKEN: Final = re.compile(r"(/sign-(?:in|up)/)[A-Za-z0-9_-]{43}")
-
 
 def keep_links_out_of_access_logs() -> None:
     """Remove signatures of downloads and tokens of sign-in from the server's access log, if it is enabled."""
@@ -137,4 +135,4 @@ def _without_secrets(value: object) -> object:
         return value
     if f"{http_common.DOWNLOADS}/" in value or "/sign-in/oidc/" in value:
         value = value.partition("?")[0]
-    return _SIGN_IN_TOKEN.sub(r"\1…", value)
+    return _LINK_TOKEN.sub("…", value)
