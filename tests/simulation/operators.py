@@ -15,7 +15,7 @@ from meetcore.domain.members.sessions import OperatorSession
 from meetcore.domain.members.views import SignedInOperator
 from meetcore.domain.money.proposals import NeedsSecondOperator, Proposal, ProposalKind
 from meetcore.domain.money.transfers import InvalidAmount
-from meetcore.domain.payments.payments import GatewayStatus, topup_reference
+from meetcore.domain.payments.payments import PaymentStatus, topup_reference
 from meetcore.domain.payments.views import PaymentPage
 from tests.simulation.clients import Client
 from tests.simulation.customers import Account
@@ -67,10 +67,8 @@ class SimulatedOperator:
                 await self._move(account.id, ProposalKind.ADJUSTMENT, amount, reference)
 
     async def _see_to_payment(self, buyer: Buyer, name: str) -> None:
-        """Accept a payment in doubt, or refund one that was paid, wholly or in part."""
+        """Accept a payment in doubt, whatever it is about, or refund one that was paid, wholly or in part."""
         payment_id = buyer.started[name]
-        if buyer.gateway.payments[payment_id].status is not GatewayStatus.PAID:
-            return
         page = await self.client.insist(lambda process: self._page(process, payment_id))
         if not isinstance(page, PaymentPage):
             return
@@ -80,7 +78,7 @@ class SimulatedOperator:
                 return await process.application.console.payments.accept(self.signed_in, None, payment_id)
 
             await self.client.insist(accept)
-        else:
+        elif page.payment.status is PaymentStatus.PAID:
             credits = self.loop.random.choice((10, 50, page.payment.credits))
             reference = topup_reference(payment_id)
             await self._move(buyer.account.id, ProposalKind.REFUND, -credits, reference)

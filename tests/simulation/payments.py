@@ -36,6 +36,7 @@ SCENES: Final = (
     ("pay",), ("pay",), ("pay",), ("pay", "notify", "notify"), ("pay silently",), ("expire", "pay"),
     ("fail",), ("expire silently",), ("pay too little",), ("notify",), (), ("pay", "dispute"),
     ("pay", "dispute", "reverse"), ("pay", "reverse"),
+    ("pay too little", "reverse"), ("expire", "pay", "reverse"), ("expire", "pay too little", "dispute"),
 )  # fmt: skip
 """What becomes of a payment; each step notifies the service unless it is silent."""
 
