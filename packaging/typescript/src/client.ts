@@ -52,7 +52,7 @@ export interface ClientOptions {
   readonly timeoutMs?: number | undefined;
   /** At most so many; a call that was refused for what it says is not sent again. */
   readonly maxAttempts?: number | undefined;
-  /** No attempt begins after it. */
+  /** Of all attempts and the waits between them. */
   readonly maxTotalMs?: number | undefined;
   readonly allowHttp?: boolean | undefined;
 }
@@ -86,6 +86,9 @@ export class Client {
     const url = new URL(options.baseUrl);
     if (url.protocol !== "https:" && !(url.protocol === "http:" && (options.allowHttp === true || LOOPBACK.has(url.hostname)))) {
       throw new TypeError("baseUrl is an https address: over http the key would be sent in the clear");
+    }
+    if (url.username || url.password || url.search || url.hash || /\/api\/v1\/*$/.test(url.pathname)) {
+      throw new TypeError("baseUrl has no user, no query and no fragment, and comes without /api/v1");
     }
     if (!/^[\x21-\x7e]+$/.test(options.apiKey)) throw new TypeError("apiKey is the text of an API key, without spaces");
     this.#root = `${url.href.replace(/\/+$/, "")}/api/v1`;
@@ -127,13 +130,14 @@ export class Client {
   async #call(method: string, template: string, given: Untyped = {}): Promise<unknown> {
     const url = this.#url(template, given);
     const key = method === "GET" ? undefined : (given.idempotencyKey ?? crypto.randomUUID());
+    if (key !== undefined && !/^[\x21-\x7e]{1,255}$/.test(key)) throw new TypeError("idempotencyKey is 1 to 255 visible ASCII characters");
     const headers: Record<string, string> = { Authorization: `Bearer ${this.#key}`, Accept: "application/json" };
     if (key !== undefined) headers["Idempotency-Key"] = key;
     if (given.body !== undefined) headers["Content-Type"] = "application/json";
     const body = given.body === undefined ? null : JSON.stringify(given.body);
     const endsAt = Date.now() + this.#maxTotalMs;
     for (let attempt = 1; ; attempt++) {
-      const outcome = await this.#attempt(url, { method, headers, body, redirect: "error" }, given.signal, attempt, key);
+      const outcome = await this.#attempt(url, { method, headers, body, redirect: "manual" }, endsAt - Date.now(), given.signal, attempt, key);
       if (!(outcome instanceof Error)) return outcome.result;
       const waitMs = (outcome instanceof ApiError ? (outcome.retryAfterS ?? 0) : 0) * 1000
         + Math.random() * Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (attempt - 1));
@@ -158,16 +162,17 @@ export class Client {
   }
 
   async #attempt(
-    url: string, init: RequestInit, signal: AbortSignal | undefined, attempt: number, key: string | undefined,
+    url: string, init: RequestInit, leftMs: number, signal: AbortSignal | undefined, attempt: number, key: string | undefined,
   ): Promise<{ result: unknown } | ApiError | ConnectionError> {
-    const timeout = AbortSignal.timeout(this.#timeoutMs);
+    const timeoutMs = Math.max(1, Math.min(this.#timeoutMs, leftMs));
+    const timeout = AbortSignal.timeout(timeoutMs);
     let response: Response, text: string;
     try {
       response = await this.#fetch(url, { ...init, signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]) });
       text = await response.text();
     } catch (cause) {
       signal?.throwIfAborted();
-      const why = timeout.aborted ? `no answer in ${this.#timeoutMs} ms` : "no answer";
+      const why = timeout.aborted ? `no answer in ${timeoutMs} ms` : "no answer";
       return new ConnectionError(why, undefined, attempt, key, { cause });
     }
     if (response.status === 204) return { result: undefined };

@@ -112,6 +112,29 @@ test("an answer that does not come ends the attempt", async () => {
   assert.equal(sent.length, 2);
 });
 
+test("an attempt ends with the total time", async () => {
+  const { baseUrl } = await scripted(() => undefined);
+  const startedAt = Date.now();
+  await assert.rejects(new Client({ baseUrl, apiKey, timeoutMs: 5_000, maxTotalMs: 300 }).get("/me"), ConnectionError);
+  assert.ok(Date.now() - startedAt < 2_000);
+});
+
+test("a redirect is not followed, and not asked for again", async () => {
+  const elsewhere = await scripted(answer(200, { id: "a" }));
+  const { baseUrl, sent } = await scripted(answer(307, "", { location: `${elsewhere.baseUrl}/me` }));
+  const error = await new Client({ baseUrl, apiKey, maxAttempts: 2 }).get("/me").catch((e: unknown) => e);
+  assert.ok(error instanceof ConnectionError);
+  assert.deepEqual([error.status, sent.length, elsewhere.sent.length], [307, 1, 0]);
+});
+
+test("an idempotency key that cannot be sent is refused before anything is sent", async () => {
+  const { baseUrl, sent } = await scripted(answer(201, { id: "m" }));
+  for (const idempotencyKey of ["", "a b", "kl\u00fc", "a\n", "k".repeat(256)]) {
+    await assert.rejects(new Client({ baseUrl, apiKey }).post("/meetings", { body: wanted, idempotencyKey }), TypeError);
+  }
+  assert.equal(sent.length, 0);
+});
+
 test("a caller may stop a call and its waits", async () => {
   const { baseUrl } = await scripted(answer(503, refusal("service_unavailable"), { "retry-after": "30" }));
   const stop = new AbortController();
@@ -124,6 +147,12 @@ test("the key is sent in the clear to this machine alone", () => {
   assert.throws(() => new Client({ baseUrl: "http://meet.example.com", apiKey }), /https/);
   new Client({ baseUrl: "http://meet.example.com", apiKey, allowHttp: true });
   assert.throws(() => new Client({ baseUrl: "https://meet.example.com", apiKey: " key\n" }), TypeError);
+});
+
+test("the address has nothing but a host and a path", () => {
+  for (const rest of ["u:p@meet.example.com", "meet.example.com/?a=1", "meet.example.com/#a", "meet.example.com/api/v1", "meet.example.com/api/v1/"]) {
+    assert.throws(() => new Client({ baseUrl: `https://${rest}`, apiKey }), TypeError);
+  }
 });
 
 test("the key shows in no text of the client", () => {
