@@ -13,7 +13,7 @@ MOST_COUNTED = 100_000
 """The largest count of rows of one state."""
 
 REMOVAL_TRIES = 3
-"""How often the files of a recording are asked to be deleted before an operator is told."""
+"""How often the files of a recording are asked to be deleted before an operator is notified."""
 
 
 def _figure(name: str, about: str, *labels: str, default: object = 0.0) -> Any:

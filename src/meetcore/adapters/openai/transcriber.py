@@ -53,7 +53,7 @@ class _Transcription:
 
 
 class OpenAiTranscriber:
-    """Transcribes with a model that is told the language, unless the settings leave it to the model."""
+    """Transcribes with a model that is given the language, unless the settings leave it to the model."""
 
     def __init__(
         self, access: endpoint.AiAccess, log: Log, now: Callable[[], datetime], tracing: Tracing = NO_TRACING

@@ -7,7 +7,7 @@ it, and none waits for it long. After a failure it is left alone for a while, an
 Where it is no standby any more, or stays too far behind, the connections are replaced: its address may lead to another server.
 
 How far it is behind is the time of the last transaction that it replayed, by the primary's clock at both ends. A standby that
-follows no primary any more is too far behind after that time, whatever it has; on a primary that nobody writes to, lists do
+follows no primary any more is too far behind after that time, whatever it has; on a primary without writes, lists do
 without it.
 """
 

@@ -83,7 +83,7 @@ class UserSettings:
 async def read_settings(
     access: ZoomAccess, users: Sequence[str], now: Callable[[], datetime], budget_s: float
 ) -> list[UserSettings]:
-    """Read the settings of users; raise `ProviderRefused` or `ProviderUnknown` where one is not told."""
+    """Read the settings of users; raise `ProviderRefused` or `ProviderUnknown` where one gets no answer."""
     calls = ZoomCalls(access, NoLog(), now, budget_s)
     try:
         return list(await asyncio.gather(*(_read(calls, user) for user in users)))

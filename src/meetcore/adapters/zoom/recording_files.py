@@ -36,8 +36,8 @@ MAX_STREAMS: Final = 500
 _DOMAINS: Final = (".zoom.us", ".zoomgov.com")
 _REDIRECTS: Final = 5
 _MAX_CHUNK_BYTES: Final = 1024 * 1024
-# Each is a request, of those of a second that all the work shares. A meeting has one or two; whoever comes
-# and goes makes more, and files of those beyond are known from their events.
+# Each is a request, of those of a second that all the work shares. A meeting has one or two; a host who
+# leaves and returns makes more, and files of those beyond are known from their events.
 _MAX_SESSIONS: Final = 50
 _NO_MEETING: Final = 3001
 _NO_RECORDING: Final = 3301

@@ -6,7 +6,7 @@
 `transcripts`  utterances, audio chunks
 `citations`    what bears out the items of a note
 `numbers`      numbers in words and digits, by their values
-`recognition`  what a speech model writes without having heard it
+`recognition`  texts that a speech model makes up of silence and noise
 `vtt`          a provider's transcript
 `speakers`     the names in it
 `sources`      the transcript of each stretch

@@ -137,7 +137,7 @@ class Evidence:
         )
 
     def find(self, quote: str, near: int) -> Quote | None:
-        """Find the passage that is quoted, nearest to an utterance; `None` where nobody said it."""
+        """Find the passage that is quoted, nearest to an utterance; `None` where it was not said."""
         wanted = _words(quote)[:_MAX_WORDS]
         if not wanted:
             return None

@@ -1,4 +1,4 @@
-"""What a speech model writes without having heard it.
+"""Texts that a speech model makes up of silence and noise.
 
 Whisper and its kin were trained on subtitles. Of silence and noise they make the phrases that end a video, or
 one text again and again. Their own thresholds mark most of it; a phrase or a loop is known by its words.

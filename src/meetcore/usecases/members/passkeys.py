@@ -1,6 +1,6 @@
 """Passkeys of a member or of an operator: register one, list them, remove one.
 
-The owner gets a mail of each change, so that one by somebody else does not go unnoticed.
+The owner gets a mail of each change, so that the owner notices one by another person.
 """
 
 from collections.abc import Callable, Sequence

@@ -119,8 +119,10 @@ class TranscribeRecording:
                 chunks |= await self._transcribe_file(self.transcriber, task, source, file, remaining, kept)
             except (ai.AiRefused, FileGone, ai.MediaUnreadable) as fault:
                 faults[file] = fault
-        heard = tuple(piece for piece in pieces if piece.file in speechless and piece.file not in faults)
-        own = transcripts.merge(heard, chunks)
+        transcribed = tuple(
+            piece for piece in pieces if piece.file in speechless and piece.file not in faults
+        )
+        own = transcripts.merge(transcribed, chunks)
         transcript = sources.join_sources(task.recording, provided, own)
         if faults and not transcripts.speech_of(transcript):
             raise next(iter(faults.values()))

@@ -13,7 +13,7 @@
 CREATE EXTENSION IF NOT EXISTS btree_gist;
 
 -- An account and its funds. `statements_mailed` is the first day of the last month whose statement was mailed about, and
--- null where nobody asked for it. The row is the account's lock: a transaction that changes anything that a later
+-- null where it was not asked for. The row is the account's lock: a transaction that changes anything that a later
 -- decision of this account reads takes it FOR NO KEY UPDATE and raises `version`, by which a read that
 -- had to wait for the lock sees that it must read again.
 CREATE TABLE accounts (
@@ -785,7 +785,7 @@ CREATE INDEX provider_events_due ON provider_events (due_at) WHERE due_at IS NOT
 CREATE INDEX provider_events_done ON provider_events (received_at) WHERE due_at IS NULL;
 
 -- At most one recording for each meeting. Its files are one sealed document: their addresses are secrets, every
--- decision needs all of them, and nobody asks for one alone. `due_at` is when anyone may go to the provider for it
+-- decision needs all of them, and none is read alone. `due_at` is when anyone may go to the provider for it
 -- next, to measure its media or to remove its files; taking one pushes it past the lease.
 CREATE TABLE recordings (
     account_id           uuid NOT NULL REFERENCES accounts,
@@ -1012,7 +1012,7 @@ CREATE TABLE receipts (
     UNIQUE (year, number)
 );
 
--- What the sandbox provider remembers: only meetings that somebody started, ended or removed.
+-- What the sandbox provider remembers: only meetings that were started, ended or removed.
 CREATE TABLE sandbox_meetings (
     provider_meeting_id  text PRIMARY KEY,  -- no foreign key: outside
     state                text NOT NULL CHECK (state IN ('started', 'left', 'ended', 'removed')),
