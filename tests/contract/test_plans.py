@@ -20,6 +20,8 @@ from meetcore.domain.meetings.views import MeetingFilter, StartCursor
 from meetcore.domain.money.ledger import TransferKind
 from meetcore.domain.money.views import TransactionFilter
 from meetcore.domain.notes.views import NoteFilter
+from meetcore.domain.payments.payments import Payment
+from meetcore.domain.payments.refunds import Refund
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.domain.webhooks.deliveries import Attempt, DeliveryStatus
 from meetcore.domain.webhooks.views import DeliveryFilter, EventFilter
@@ -82,6 +84,11 @@ SELECT account_id, gen_random_uuid(), id, gen_random_uuid(), 'webhook.test', 'su
 FROM webhook_endpoints WHERE url = 'x';
 INSERT INTO delivery_attempts (account_id, delivery_id, number, at, duration_ms)
 SELECT account_id, id, 1, now(), 1 FROM deliveries WHERE event_kind = 'webhook.test';
+INSERT INTO payments
+    (id, status, account_id, gateway, credits, price, tax, currency, created_at, expires_at, looks, method)
+SELECT id, 'pending', id, 'x', 1, 1, 0, 'IDR', now(), now(), 0, '' FROM {_UNKNOWN_IDS};
+INSERT INTO payment_refunds (payment_id, account_id, credits, amount, reason, created_at)
+SELECT id, id, 1, 1, 'x', now() FROM {_UNKNOWN_IDS};
 INSERT INTO meetings
 SELECT made.* FROM meetings m, {_UNKNOWN_IDS}, jsonb_populate_record(m, jsonb_build_object(
     'id', gen_random_uuid(), 'account_id', strangers.id, 'status', 'ended', 'provider_meeting_id', NULL,
@@ -129,6 +136,21 @@ async def deliver(rig: PostgresRig, customer: Customer) -> None:
     assert found is not None
 
 
+async def buy(rig: PostgresRig, customer: Customer) -> None:
+    """Add a payment that was refunded in part."""
+    now = datetime.now(UTC)
+    payment = Payment(
+        id=new_id(), account_id=customer.account_id, gateway="x", credits=2, price=2, tax=0, currency="IDR",
+        created_at=now, expires_at=now,
+    )  # fmt: skip
+    refund = Refund(
+        payment_id=payment.id, account_id=customer.account_id, credits=1, amount=1, reason="x", created_at=now
+    )
+    async with rig.store.begin() as tx:
+        await tx.payments.add(payment)
+        await tx.payments.add_refund(refund)
+
+
 async def use(rig: PostgresRig, customer: Customer, hour: int) -> None:
     """What requests and workers do all day."""
     queries, now = rig.queries, datetime.now(UTC)
@@ -162,6 +184,8 @@ async def use(rig: PostgresRig, customer: Customer, hour: int) -> None:
     ):
         wanted_deliveries = DeliveryFilter(delivered, event_kind, since, since, about)
         await queries.list_deliveries(account_id, endpoint.id, wanted_deliveries, *page)
+    [papers] = await queries.list_payments(account_id, *page)
+    assert await queries.find_payment(account_id, papers.payment.id) == papers
     for of_kind in (None, KIND):
         for before in (None, now):
             wanted_events = EventFilter(now - timedelta(days=90), of_kind, before)
@@ -209,6 +233,7 @@ async def test_no_statement_reads_a_table_through_that_was_empty_when_it_was_pla
     await rig.put_hosts(new_host())
     customer = await open_customer(rig, 10_000)
     await register(rig, new_endpoint(customer))
+    await buy(rig, customer)
     few = 0
     for hour in range(6):
         few = await blocks_of(rig, use(rig, customer, hour))

@@ -188,7 +188,12 @@ async def test_a_payment_is_refunded_in_part(customer: Customer, sign_in: SignIn
     assert done.headers["location"] == f"{path}?done=payment_refunded"
     assert await customer.balance() == before - 100
     assert_contains(await shown(browser, payment_id), "Sent back by the gateway", "not yet", "asked for")
+    [record] = (await customer.get("/credits/topups")).json()["data"]
+    assert (record["status"], record["credits"]) == ("refunded", 500)
+    assert record["refund"] == {"credits": 100, "amount": 111_000, "at": None}
     await follow(customer, payment_id)
+    record = (await customer.get(f"/credits/topups/{payment_id}")).json()
+    assert (record["refund"]["amount"], record["refund"]["at"] is None) == (111_000, False)
     assert_contains(await shown(browser, payment_id), "sent back", absent=("not yet",))
     again = await browser.post(f"{path}/refund", page=path, confirmed="yes", **fields)
     assert again.status_code == 422

@@ -36,7 +36,7 @@ from meetcore.domain.records.meetings import MeetingState as MeetingStatus
 from meetcore.domain.records.notes import ActionItem, Decision, DownloadUrl, Note, Recording, Utterance
 from meetcore.domain.records.notes import NoteState as NoteStatus
 from meetcore.domain.records.notes import RecordingState as RecordingStatus
-from meetcore.domain.records.payments import CreditPackage, Topup
+from meetcore.domain.records.payments import CreditPackage, Topup, TopupRefund
 from meetcore.domain.records.webhooks import Attempt, Delivery, Event, Recovery
 from meetcore.domain.records.webhooks import WebhookWithSecret as Webhook
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
@@ -47,8 +47,8 @@ __all__ = [
     "Cancellation", "CreditPackage", "DailyCap", "Decision", "Delivery", "DeliveryStatus", "Download",
     "DownloadUrl", "Estimate", "EstimateItem", "Event", "EventKind", "Language", "Meeting", "MeetingStatus",
     "Note", "NoteStatus", "Page", "PricingTier", "RateLimit", "Recording", "RecordingStatus", "Recovery",
-    "Reference", "Response", "Topup", "TopupStatus", "Transaction", "TransferKind", "User", "Utterance",
-    "Webhook",
+    "Reference", "Response", "Topup", "TopupRefund", "TopupStatus", "Transaction", "TransferKind", "User",
+    "Utterance", "Webhook",
 ]  # fmt: skip
 
 T = TypeVar("T")

@@ -149,7 +149,11 @@ class PaymentQueries(Protocol):
     """Reads of payments, the newest first; those of operators are of every account."""
 
     async def find_payment(self, account_id: UUID, payment_id: UUID) -> views.PaymentPapers | None: ...
-    async def list_payments(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Payment]: ...
+    async def list_payments(
+        self, account_id: UUID, limit: int, before: UUID | None
+    ) -> Sequence[views.PaymentPapers]:
+        """List an account's payments with their refunds, without their receipts."""
+
     async def list_papers(
         self, account_id: UUID, begins_at: datetime, ends_at: datetime
     ) -> Sequence[views.PaymentPapers]:

@@ -96,6 +96,9 @@ PAYMENT_STATES: Final[Mapping[PaymentStatus, tuple[str, str]]] = {
 }
 """How a payment stands: the text, and the kind of its mark."""
 
+PARTLY_REFUNDED: Final = _("partly refunded: %(part)s of %(credits)s credits")
+"""The state of a payment of which a part was refunded."""
+
 LOOKED_INTO: Final = (_("being looked into"), "warn")
 """The mark of a payment in doubt."""
 

@@ -19,6 +19,17 @@ class PaymentPapers:
     receipt: Receipt | None = None
     refund: Refund | None = None
 
+    @property
+    def standing_refund(self) -> Refund | None:
+        """Its refund, unless that failed."""
+        return None if self.refund is None or self.refund.failed_at is not None else self.refund
+
+    @property
+    def is_partly_refunded(self) -> bool:
+        """Whether fewer credits than it was for were taken back."""
+        refund = self.standing_refund
+        return refund is not None and refund.credits < self.payment.credits
+
 
 @frozen
 class PaymentLine:
@@ -66,7 +77,7 @@ class PaymentPage:
 class MonthIncome:
     """The money of payments in a month (WIB, its first day), in units of the currency.
 
-    `received` holds the tax; `refunded` is by the month of the refund.
+    `received` includes the tax; `refunded` is by the month of the refund.
     """
 
     month: date

@@ -5,8 +5,10 @@ from typing import Annotated
 
 from attrs import frozen
 
-from meetcore.domain.fields import Credits, FieldInfo, Id, Utc, record_of
+from meetcore.domain.fields import Credits, FieldInfo, Id, Utc, in_utc, record_of
 from meetcore.domain.payments import packages, payments
+from meetcore.domain.payments.refunds import Refund
+from meetcore.domain.payments.views import PaymentPapers
 
 _Money = Annotated[int, FieldInfo("Whole rupiah; of another currency, its minor unit (ISO 4217).")]
 
@@ -21,6 +23,15 @@ class CreditPackage:
     tax: _Money
     currency: Annotated[str, FieldInfo("ISO 4217.", examples=("IDR",))]
     valid_until: Annotated[date | None, FieldInfo("The last day (WIB) on which it is sold.")] = None
+
+
+@frozen(kw_only=True)
+class TopupRefund:
+    """The refund of a payment, wholly or in part: credits that were taken back, and the money for them."""
+
+    credits: Credits
+    amount: _Money
+    at: Annotated[Utc | None, FieldInfo("When its money was sent back; null until then.")] = None
 
 
 @frozen(kw_only=True)
@@ -40,6 +51,9 @@ class Topup:
     created_at: Utc
     expires_at: Annotated[Utc, FieldInfo("Until then it can be paid.")]
     ended_at: Annotated[Utc | None, FieldInfo("When it was paid, failed or expired.")] = None
+    refund: Annotated[
+        TopupRefund | None, FieldInfo("Null without one; its `credits` may be a part of the payment's.")
+    ] = None
 
 
 def package_record(package: packages.CreditPackage, order: packages.CreditOrder) -> CreditPackage:
@@ -47,9 +61,16 @@ def package_record(package: packages.CreditPackage, order: packages.CreditOrder)
     return record_of(CreditPackage, package, amount=order.amount, tax=order.tax)
 
 
-def payment_record(payment: payments.Payment) -> Topup:
-    """Return a payment as the API shows it."""
+def payment_record(papers: PaymentPapers) -> Topup:
+    """Return a payment as the API shows it; a refund that failed is not shown."""
+    payment, refund = papers.payment, papers.standing_refund
     is_open = payment.status is payments.PaymentStatus.PENDING
     return record_of(
-        Topup, payment, amount=payment.amount, payment_url=payment.payment_url if is_open else None
-    )
+        Topup, payment, amount=payment.amount, payment_url=payment.payment_url if is_open else None,
+        refund=None if refund is None else _refund_record(refund),
+    )  # fmt: skip
+
+
+def _refund_record(refund: Refund) -> TopupRefund:
+    sent_at = refund.paid_back_at
+    return record_of(TopupRefund, refund, at=None if sent_at is None else in_utc(sent_at))

@@ -17,7 +17,6 @@ from meetcore.domain.money.statements import Month
 from meetcore.domain.notes.edits import Corrections
 from meetcore.domain.payments.bookings import Booking, bookings_of
 from meetcore.domain.payments.packages import CreditOrder, CreditPackage, FreeAmount
-from meetcore.domain.payments.payments import Payment
 from meetcore.domain.payments.receipts import Buyer, Receipt, check_buyer
 from meetcore.domain.payments.views import PaymentPapers
 from meetcore.domain.requests.idempotency import fingerprint, is_idempotency_key
@@ -160,8 +159,8 @@ class CreditsByHand:
         request = form_request(form, "/dashboard/credits", {"package_id": package_id, "credits": credits})
         return await self.start(caller_of(who, form), order, request, form.at, language)
 
-    async def list_payments(self, who: SignedIn, limit: int, before: UUID | None) -> Sequence[Payment]:
-        """List the account's payments, the newest first."""
+    async def list_payments(self, who: SignedIn, limit: int, before: UUID | None) -> Sequence[PaymentPapers]:
+        """List the account's payments with their refunds, the newest first."""
         check_member(who, roles.Action.VIEW_LEDGER)
         return await self.queries.list_payments(who.account.id, limit, before)
 

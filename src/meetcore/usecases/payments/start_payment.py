@@ -17,7 +17,7 @@ from attrs import frozen
 from meetcore.domain.errors import NotFound, Unprocessable, UpstreamError
 from meetcore.domain.payments import payments
 from meetcore.domain.payments.packages import CreditOrder, PackageCatalogue
-from meetcore.domain.payments.views import MessageSource
+from meetcore.domain.payments.views import MessageSource, PaymentPapers
 from meetcore.domain.records.payments import payment_record
 from meetcore.ports.payments import CheckoutOrder, GatewayRefused, GatewayUnknown, PaymentGateway
 from meetcore.ports.queries import Caller
@@ -146,7 +146,7 @@ class StartPayment:
                 payment = opened
                 await tx.payments.save(payment)
                 await tx.payments.add_message(payment.id, now, MessageSource.CHECKOUT, f"{payment.reference}")
-            outcome = Outcome(payment_record(payment))
+            outcome = Outcome(payment_record(PaymentPapers(payment)))
             return await store_outcome(tx, caller.account.id, request, outcome, payment.id)
 
     async def _give_up(

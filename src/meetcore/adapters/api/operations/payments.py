@@ -76,7 +76,7 @@ async def start_topup(use: UseCases, request: OperationRequest) -> Outcome:
 async def list_topups(use: UseCases, request: OperationRequest) -> answers.ApiResponse:
     page = request.page
     found = await use.queries.list_payments(request.account_id, page.limit + 1, page.before)
-    return paging.render_list(found, page, lambda one: one.id, payment_record)
+    return paging.render_list(found, page, lambda one: one.payment.id, payment_record)
 
 
 @Operation(
@@ -85,11 +85,12 @@ async def list_topups(use: UseCases, request: OperationRequest) -> answers.ApiRe
     scopes=(keys.Scope.CREDITS_READ,),
     record=records.Topup,
     summary="Read a payment for credits",
-    about="`paid` once the payment gateway has confirmed it; the credits are in the balance then.",
+    about="`paid` once the payment gateway has confirmed it; the credits are in the balance then. `refunded` also "
+    "where a part was: `refund` has its credits and money.",
     for_agents="Use it to see whether a payment for credits has been made.",
     example=examples.TOPUP,
 )
 async def get_topup(use: UseCases, request: OperationRequest) -> answers.ApiResponse:
     payment_id = parse_id(request.path["id"], "payment")
     found = require_record(await use.queries.find_payment(request.account_id, payment_id), "payment")
-    return answers.render_record(200, payment_record(found.payment))
+    return answers.render_record(200, payment_record(found))

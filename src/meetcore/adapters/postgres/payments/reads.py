@@ -8,7 +8,6 @@ from meetcore.adapters.postgres.columns import Row, utc
 from meetcore.adapters.postgres.payments.payments import PAYMENT, RECEIPT, REFUND
 from meetcore.adapters.postgres.repository import NEWEST, Reads, load_statements
 from meetcore.domain.payments import views
-from meetcore.domain.payments.payments import Payment
 
 SQL = load_statements(__file__, PAYMENT=PAYMENT, REFUND=REFUND, RECEIPT=RECEIPT)
 
@@ -30,9 +29,12 @@ class PaymentReads(Reads):
         named = {"account_id": account_id, "begins_at": begins_at, "ends_at": ends_at}
         return [_papers(row) for row in await self._all(SQL["list_papers"], named)]
 
-    async def list_payments(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Payment]:
+    async def list_payments(
+        self, account_id: UUID, limit: int, before: UUID | None
+    ) -> Sequence[views.PaymentPapers]:
         named = {"account_id": account_id, "limit": limit, "before": before or NEWEST}
-        return await self._list(PAYMENT, SQL["list_payments"], named)
+        rows = await self._all(SQL["list_payments"], named)
+        return [views.PaymentPapers(PAYMENT.read(row), refund=REFUND.find(row)) for row in rows]
 
     async def list_all_payments(
         self, limit: int, before: UUID | None, *, in_doubt: bool = False

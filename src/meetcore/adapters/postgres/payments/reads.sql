@@ -4,8 +4,8 @@ SELECT {REFUND.select}, {RECEIPT.select}, {PAYMENT.select}
 FROM payments p LEFT JOIN payment_refunds r ON r.payment_id = p.id LEFT JOIN receipts c ON c.payment_id = p.id
 WHERE p.account_id = %(account_id)s AND p.id = %(id)s
 
--- list_payments: A page of an account's payments.
-SELECT {PAYMENT.select} FROM payments p
+-- list_payments: A page of an account's payments, with their refunds.
+SELECT {REFUND.select}, {PAYMENT.select} FROM payments p LEFT JOIN payment_refunds r ON r.payment_id = p.id
 WHERE p.account_id = %(account_id)s AND p.id < %(before)s ORDER BY p.id DESC LIMIT %(limit)s
 
 -- list_papers: The payments of an account that were paid, or whose refund was made or failed, in a time.

@@ -6,9 +6,10 @@ from typing import Final
 from attrs import frozen
 from starlette.responses import Response
 
+from meetcore.adapters.web.formats import format_count
 from meetcore.adapters.web.forms import FORM, PAGE_SIZE, explain, first_page, read_before
-from meetcore.adapters.web.texts import LOOKED_INTO, PAYMENT_STATES, _
-from meetcore.adapters.web.visit import Page, Visit, see_other
+from meetcore.adapters.web.texts import LOOKED_INTO, PARTLY_REFUNDED, PAYMENT_STATES, _
+from meetcore.adapters.web.visit import Look, Page, Visit, see_other
 from meetcore.domain.errors import DomainError, InvalidRequest, NotFound, UpstreamError
 from meetcore.domain.members.roles import Action
 from meetcore.domain.money.amounts import read_amount
@@ -16,6 +17,7 @@ from meetcore.domain.money.transfers import InvalidAmount
 from meetcore.domain.payments.packages import WHOLE, CreditOrder, CreditPackage, FreeAmount
 from meetcore.domain.payments.payments import MAX_PENDING, Payment, PaymentStatus, TooManyPending
 from meetcore.domain.payments.receipts import MAX_BUYER, Buyer
+from meetcore.domain.payments.views import PaymentPapers
 from meetcore.usecases.mails import CREDITS_PAGE as ROOT
 
 _RENEWED_AFTER_S: Final = (1, 1, 2, 3, 5)
@@ -100,7 +102,7 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
     use, who = visit.use.credits, visit.signed_in
     shop = use.show_shop(who, visit.now)
     found = await use.list_payments(who, PAGE_SIZE + 1, read_before(visit))
-    shown, older = first_page(visit, found, lambda one: one.id)
+    shown, older = first_page(visit, found, lambda one: one.payment.id)
     return visit.form_page(
         "credits.html",
         errors,
@@ -124,7 +126,18 @@ def _form_key(visit: Visit, package_id: str) -> str:
     return (visit.form.get("form_key") if is_sent else None) or visit.new_form_key()
 
 
-def _row(visit: Visit, payment: Payment) -> _Row:
+def payment_state(look: Look, papers: PaymentPapers) -> tuple[str, str]:
+    """Return how a payment stands: the text, and the kind of its mark."""
+    payment, refund = papers.payment, papers.standing_refund
+    text, kind = PAYMENT_STATES[payment.status]
+    if refund is None or not papers.is_partly_refunded:
+        return look.text(text), kind
+    part, credits = (format_count(each, look.language) for each in (refund.credits, payment.credits))
+    return look.text(PARTLY_REFUNDED, part=part, credits=credits), kind
+
+
+def _row(visit: Visit, papers: PaymentPapers) -> _Row:
+    payment = papers.payment
     can_pay = (
         payment.status is PaymentStatus.PENDING
         and not payment.is_doubtful
@@ -134,7 +147,7 @@ def _row(visit: Visit, payment: Payment) -> _Row:
     )
     return _Row(
         payment,
-        visit.mark(LOOKED_INTO if payment.is_doubtful else PAYMENT_STATES[payment.status]),
+        visit.mark(LOOKED_INTO) if payment.is_doubtful else payment_state(visit.look, papers),
         (payment.payment_url or "") if can_pay else "",
         payment.status in _WITH_RECEIPT and visit.may(Action.VIEW_STATEMENTS),
     )
@@ -148,8 +161,9 @@ async def show_payment(visit: Visit) -> Response:
     return visit.page(
         "payment.html",
         payment=payment,
-        refund=found.refund,
-        row=_row(visit, payment),
+        refund=found.standing_refund,
+        is_partly_refunded=found.is_partly_refunded,
+        row=_row(visit, found),
         buyer=await _buyer(visit) if payment.status is PaymentStatus.PENDING else None,
         balance=await _balance(visit) if payment.status is PaymentStatus.PAID else None,
         renewal=_renewal(visit, payment),

@@ -15,8 +15,9 @@ from meetcore.adapters.web.formats import (
     format_month,
 )
 from meetcore.adapters.web.forms import send_csv, send_file
+from meetcore.adapters.web.pages.credits import payment_state
 from meetcore.adapters.web.pages.money import about, key_label, payer
-from meetcore.adapters.web.texts import BOOKING_KINDS, BY_HAND, PAGE_OF, PAYMENT_STATES, TRANSFER_KINDS, _
+from meetcore.adapters.web.texts import BOOKING_KINDS, BY_HAND, PAGE_OF, TRANSFER_KINDS, _
 from meetcore.adapters.web.visit import Look, Page, Visit
 from meetcore.domain.meetings.schedule import wib_text
 from meetcore.domain.members.roles import Action
@@ -285,7 +286,7 @@ def receipt_document(look: Look, found: PaymentPapers, receipt: Receipt) -> Docu
     facts = [
         (look.text("Receipt number"), receipt.text),
         (look.text("Date (WIB)"), format_day(receipt.issued_at, language)),
-        (look.text("Status"), look.text(PAYMENT_STATES[payment.status][0])),
+        (look.text("Status"), payment_state(look, found)[0]),
         *([(look.text("Method"), payment.method)] if payment.method else []),
         (look.text("Payment id"), str(payment.id)),
     ]
@@ -306,8 +307,8 @@ def receipt_document(look: Look, found: PaymentPapers, receipt: Receipt) -> Docu
 
 def _refund(look: Look, found: PaymentPapers) -> Sequence[Block]:
     """Show the refund of a payment, unless it failed."""
-    refund, language = found.refund, look.language
-    if refund is None or refund.failed_at is not None:
+    refund, language = found.standing_refund, look.language
+    if refund is None:
         return ()
     sent_at = refund.paid_back_at
     facts = [
