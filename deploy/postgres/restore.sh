@@ -18,6 +18,7 @@ fail() { echo "restore: $*" >&2; exit 1; }
 [ -f "$backup/backup_label" ] || fail "$backup is no base backup"
 [ -f "$backup/backup_manifest" ] || echo "restore: $backup has no backup_manifest: it may not be whole" >&2
 [ -d "$archive" ] || fail "$archive is no directory"
+archive=$(cd "$archive" && pwd) # PostgreSQL runs the command in DATA
 [ ! -e "$data" ] || fail "$data exists: restore into a new directory"
 # The restored server would write through them into the files of the one that was backed up.
 [ -z "$(find "$backup/pg_tblspc" "$backup/pg_wal" -type l -print -quit)" ] ||

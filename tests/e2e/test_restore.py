@@ -189,3 +189,14 @@ def test_a_backup_with_links_is_refused_and_none_is_restored_over_another(link: 
         assert done.returncode == 1
         assert problem in done.stderr
         data.mkdir(exist_ok=True)
+
+
+def test_an_archive_is_found_from_the_new_directory_however_it_was_named(tmp_path: Path) -> None:
+    """PostgreSQL runs the command in DATA: a file that is not found there would end the restore early."""
+    for each in ("backup/pg_tblspc", "backup/pg_wal", "archive"):
+        (tmp_path / each).mkdir(parents=True)
+    (tmp_path / "backup" / "backup_label").touch()
+    words = [str(SCRIPTS / "restore.sh"), "backup", "archive", "data"]
+    environment = {**os.environ, "POSTGRES_USER": str(os.getuid())}
+    subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, check=True)
+    assert f'cp "{tmp_path}/archive/%f"' in (tmp_path / "data" / "postgresql.auto.conf").read_text("utf-8")
