@@ -332,6 +332,10 @@ async def test_a_refund_is_on_the_payments_page_and_on_its_receipt(
     assert f"sent the way it came on {today}" in (await browser.get(path)).text.replace(NBSP, " ")
     receipt = text_of(await browser.get(f"{path}/receipt.pdf"))
     assert_contains(receipt, "Sent back", today, absent=("not yet",))
+    browser.http.headers["Accept-Language"] = "id"
+    noun, verb = "Pengembalian dana", "Kembalikan"
+    assert_contains((await browser.get(path)).text, f"<dt>{noun}</dt>", absent=(verb,))
+    assert_contains(text_of(await browser.get(f"{path}/receipt.pdf")), noun, absent=(verb,))
 
 
 async def test_the_ledger_leads_to_the_payment(customer: Customer, visitors: Visitors) -> None:

@@ -199,6 +199,9 @@ async def test_a_payment_is_refunded_in_part(customer: Customer, sign_in: SignIn
     assert again.status_code == 422
     assert "Only a paid payment can be refunded" in again.text
     assert await customer.balance() == before - 100
+    browser.http.headers["Accept-Language"] = "id"
+    page = await shown(browser, payment_id)
+    assert_contains(page, "<h2>Pengembalian dana</h2>", absent=("Kembalikan<",))
 
 
 async def test_a_refund_above_the_limit_waits_for_another_operator(
@@ -243,3 +246,7 @@ async def test_the_income_of_a_month_is_shown_and_downloaded(customer: Customer,
     assert {row["currency"] for row in rows} == {"IDR"}
     page = (await browser.get("/console/liability")).text
     assert_contains(page, f"IDR\N{NO-BREAK SPACE}{int(rows[0]['received']):,}", 'href="/console/income.csv"')
+    assert_contains(page, "Received includes the tax.", ">Paid back</th>", ">Refunded</th>")
+    browser.http.headers["Accept-Language"] = "id"
+    page = (await browser.get("/console/liability")).text
+    assert_contains(page, ">Dana dikembalikan</th>", ">Kredit dikembalikan</th>", absent=(">Dikembalikan<",))

@@ -125,7 +125,7 @@ async def _ask_to_refund(visit: ConsoleVisit) -> Question | None:
             credits=_count(visit, credits),
             amount=_money(visit, payment, refund_amount(payment, credits)),
         ),
-        visit.text("Refund"),
+        visit.text("Refund the payment"),
     )
 
 
