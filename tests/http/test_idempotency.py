@@ -124,6 +124,27 @@ async def test_the_form_of_a_key(customer: Customer, key: str) -> None:
 
 
 @pytest.mark.spec("7/400")
+@pytest.mark.parametrize(
+    ("raw", "fields"),
+    [
+        (b"{}", {"url", "event_types"}),
+        (b'{"url": 1, "other": 2}', {"url", "event_types", "other"}),
+        (b'{"url": 1, "url": 2}', {"url"}),
+        (b"[]", {"body"}),
+        (b"x", {"body"}),
+    ],
+)
+async def test_the_problem_of_a_key_is_listed_beside_those_of_the_body(
+    customer: Customer, raw: bytes, fields: set[str]
+) -> None:
+    headers = {"Authorization": f"Bearer {customer.key.text}", "Content-Type": "application/json"}
+    answer = await customer.http.post("/webhooks", headers=headers | {"Idempotency-Key": "a b"}, content=raw)
+    assert set(fields_of(answer)) == fields | {"Idempotency-Key"}
+    answer = await customer.http.post("/webhooks", headers=headers | {"Idempotency-Key": "ab"}, content=raw)
+    assert set(fields_of(answer)) == fields
+
+
+@pytest.mark.spec("7/400")
 async def test_two_keys_are_none(customer: Customer) -> None:
     headers = [
         ("Authorization", f"Bearer {customer.key.text}"),

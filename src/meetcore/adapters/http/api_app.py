@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -170,14 +171,19 @@ class ApiApp:
         self, request: Request, raw: bytes, ids: dict[str, str], operation: Operation, caller: queries.Caller,
         now: datetime,
     ) -> OperationRequest:  # fmt: skip
-        value, body = _decoded(request, raw, operation)
-        key = _idempotency_key(request.headers) if operation.is_mutating else None
         listing, path = operation.listing, place_of(operation, ids)
         page, options = paging.Page(), {}
-        if listing is not None or operation.options:
-            query = http_common.read_query(request.scope["query_string"], self._limits)
-            page = paging.Page() if listing is None else paging.read_page(query, listing, path)
-            options = paging.read_options(query, operation.options) if operation.options else {}
+        try:
+            value, body = _decoded(request, raw, operation)
+            if listing is not None or operation.options:
+                query = http_common.read_query(request.scope["query_string"], self._limits)
+                page = paging.Page() if listing is None else paging.read_page(query, listing, path)
+                options = paging.read_options(query, operation.options) if operation.options else {}
+        except InvalidRequest as refusal:
+            if operation.is_mutating and not isinstance(refusal, answers.HttpRefusal):
+                _idempotency_key(request.headers, refusal.details["fields"])
+            raise
+        key = _idempotency_key(request.headers) if operation.is_mutating else None
         return OperationRequest(caller, now, path, ids, value, body, key, page, options)
 
 
@@ -189,10 +195,12 @@ async def _send(
     await Response(answer.body, answer.status, headers, media_type)(scope, receive, send)
 
 
-def _idempotency_key(headers: Headers) -> str | None:
+def _idempotency_key(headers: Headers, problems: Any = MappingProxyType({})) -> str | None:
+    """Read the key; raise `InvalidRequest` for a wrong one, with the problems of the other fields."""
     keys = headers.getlist("idempotency-key")
     if len(keys) > 1 or (keys and not idempotency.is_idempotency_key(keys[0])):
-        raise InvalidRequest({"Idempotency-Key": ["must be one value of 1 to 255 visible ASCII characters"]})
+        problem = "must be one value of 1 to 255 visible ASCII characters"
+        raise InvalidRequest({**problems, "Idempotency-Key": [problem]})
     return keys[0] if keys else None
 
 
