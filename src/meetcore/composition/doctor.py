@@ -54,8 +54,8 @@ _MAIL_FAULTS = {
     "unsupported": "the server offers no STARTTLS, or no login that we know: try smtps://",
 }
 _NO_MAIL = (
-    "no server set: no mail is sent, and no link signs in: set MEETCORE_SMTP_URL and "
-    "MEETCORE_MAIL_FROM (`meetcore dev` needs none: it shows mails at /inbox/mails)"
+    "no server set for this process: it sends no mail, and no link signs in: set MEETCORE_SMTP_URL and "
+    "MEETCORE_MAIL_FROM (a `meetcore dev` beside it needs none: it shows mails at /inbox/mails)"
 )
 _OIDC_FAULTS = {
     "metadata": "no metadata of this issuer, which must be written as the provider itself writes it",

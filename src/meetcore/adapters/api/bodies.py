@@ -165,7 +165,11 @@ class CreateNoteBody:
 
     recording_id: Annotated[str, _line("The recording's id, from GET /recordings or recording.ready.")]
     language: Annotated[
-        Language, Meta(description="What the notes are written in: Indonesian, unless English is asked for.")
+        Language,
+        Meta(
+            description="What the notes are written in: Indonesian, unless English is asked for. Without an "
+            "AI endpoint nothing is translated: only the headings are in this language."
+        ),
     ] = Language.INDONESIAN
 
 
