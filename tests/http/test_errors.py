@@ -141,6 +141,24 @@ async def test_a_name_is_given_once(customer: Customer, raw: bytes, name: str) -
     assert fields_of(answer) == {name: ["must be given once"]}
 
 
+@pytest.mark.spec("7/400")
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"1e999", "must not have a number out of range (beyond 1e308)"),
+        (b"-1e999", "must not have a number out of range (beyond 1e308)"),
+        (b"9" * 5000, "must not have a number out of range (beyond 1e308)"),
+        (rb'"a\ud800b"', "must be a JSON object in UTF-8 (RFC 8259) without lone surrogates"),
+        (rb'"a\udc00b"', "must be a JSON object in UTF-8 (RFC 8259) without lone surrogates"),
+    ],
+)
+async def test_json_with_values_that_are_not_taken(customer: Customer, value: bytes, reason: str) -> None:
+    answer = await customer.send(
+        "POST", "/credits/estimate", raw=b'{"type": "notulen", "duration": %s}' % value
+    )
+    assert fields_of(answer) == {"body": [reason]}
+
+
 @pytest.mark.spec("1/base")
 @pytest.mark.parametrize(
     "media", ["application/json; charset=utf-8", "Application/JSON", "application/json ;x=y"]

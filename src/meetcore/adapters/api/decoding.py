@@ -35,7 +35,8 @@ _JSON_NAMES = {
 }
 _PYTHON_NAMES = re.compile(r"\b(?:str|bool|int|float|array)\b")
 _UNKNOWN_FIELD = "is not a field of this operation"
-_MALFORMED = "must be a JSON object in UTF-8 (RFC 8259)"
+_MALFORMED = "must be a JSON object in UTF-8 (RFC 8259) without lone surrogates"
+_OUT_OF_RANGE = "must not have a number out of range (beyond 1e308)"
 _CONVERTER = Converter()
 
 
@@ -55,6 +56,8 @@ def decode_json(raw: bytes) -> Any:
         _UNIQUE_NAMES.decode(raw.decode())
     except RecursionError:
         raise _body_problem(f"must not be nested deeper than {MAX_DEPTH}") from None
+    except msgspec.ValidationError:  # the only one where no type is asked for
+        raise _body_problem(_OUT_OF_RANGE) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise _body_problem(_MALFORMED) from None
     if _depth_exceeds(value, MAX_DEPTH):
