@@ -212,6 +212,15 @@ async def test_an_unknown_message_is_an_error_of_the_protocol(agent: Agent, mess
         assert answer.json()["id"] == known
 
 
+@pytest.mark.spec("5/1", "7/401")
+@pytest.mark.parametrize("method", ["tools/list", "tools/call"])
+async def test_two_authorization_headers_are_none(agent: Agent, method: str) -> None:
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": "get_me", "arguments": {}}}
+    headers = [*agent.headers().items(), ("Authorization", f"Bearer {agent.key}")]
+    answer = await agent.line.post("/mcp", json=message, headers=headers)
+    assert (answer.status_code, refusal_of(answer)["code"]) == (401, "invalid_api_key")
+
+
 async def test_an_answer_to_nothing_is_accepted(line: httpx.AsyncClient, customer: Customer) -> None:
     agent = Agent(line, customer.key.text)
     assert (await agent.post({"jsonrpc": "2.0", "id": 1, "result": {}})).status_code == 202

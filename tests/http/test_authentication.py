@@ -57,6 +57,15 @@ async def test_another_form_of_authorization(customer: Customer, value: str) -> 
     assert code_of(await customer.http.get("/me", headers=header, params=query)) == REFUSED
 
 
+@pytest.mark.spec("4/bearer", "5/1", "7/401")
+async def test_two_authorization_headers_are_none(customer: Customer) -> None:
+    right, wrong = f"Bearer {customer.key.text}", "Bearer x"
+    for values in ((right, wrong), (wrong, right), (right, right), (right, "")):
+        answer = await customer.http.get("/me", headers=[("Authorization", value) for value in values])
+        assert code_of(answer) == REFUSED
+        assert "one Authorization header" in answer.json()["error"]["message"]
+
+
 @pytest.mark.spec("5/3", "4.2/1", "7/401")
 async def test_a_revoked_key_stops_at_its_next_request(customer: Customer) -> None:
     assert (await customer.get("/me")).status_code == 200

@@ -13,10 +13,18 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from meetcore.adapters.api import answers
-from meetcore.domain.errors import InvalidRequest
+from meetcore.domain.errors import InvalidApiKey, InvalidRequest
 from meetcore.domain.requests.clients import parse_address
 from meetcore.domain.webhooks.addresses import Address, Network
 from meetcore.usecases.notes.downloads import SignedLink
+
+
+def authorization_of(headers: Headers) -> str | None:
+    """Return the value of `Authorization`; raise `InvalidApiKey` where it was sent twice."""
+    values = headers.getlist("authorization")
+    if len(values) > 1:
+        raise InvalidApiKey("Send one Authorization header: Authorization: Bearer <API_KEY>.")
+    return values[0] if values else None
 
 
 @frozen

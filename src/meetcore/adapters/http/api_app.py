@@ -146,7 +146,7 @@ class ApiApp:
         if match.is_document:
             return answers.ApiResponse(200, self._document(context.now))
         includes = queries.NO_INCLUDES if operation is None else operation.includes(match.path, context.now)
-        authorization = headers.get("authorization")
+        authorization = http_common.authorization_of(headers)
         if includes.state_on is not None:
             key = headers.get("idempotency-key", "")
             includes = evolve(includes, idempotency_key=key if idempotency.is_idempotency_key(key) else None)

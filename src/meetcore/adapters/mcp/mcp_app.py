@@ -161,7 +161,7 @@ class McpApp:
         try:
             includes = self._includes_of(message, mcp_request.context.now)
             mcp_request.caller = await self._pipeline.authenticate(
-                mcp_request.context, headers.get("authorization"), includes
+                mcp_request.context, http_common.authorization_of(headers), includes
             )
         except Exception as error:  # noqa: BLE001  (a tool call returns it itself)
             refusal = self._pipeline.to_domain_error(error, mcp_request.context)

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from meetcore.adapters.api.answers import MethodNotAllowed, encode_record, headers_of, render_error
 from meetcore.adapters.api.decoding import decode_body, decode_json
-from meetcore.adapters.api.http_common import check_media, read_body
+from meetcore.adapters.api.http_common import authorization_of, check_media, read_body
 from meetcore.adapters.web.web_app import Site
 from meetcore.domain.errors import DomainError, InvalidRequest, ServiceUnavailable
 from meetcore.domain.ids import parse_id
@@ -77,7 +77,7 @@ class PortalLinkRoute:
 
     async def _make(self, request: Request) -> portal_links.PortalLink:
         use = self.site.area.use
-        token = await use.tokens.authenticate(request.headers.get("authorization"))
+        token = await use.tokens.authenticate(authorization_of(request.headers))
         if request.method != "POST":
             raise MethodNotAllowed(request.method, "POST")
         check_media(request)
