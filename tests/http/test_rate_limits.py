@@ -70,6 +70,7 @@ async def test_a_window_from_its_first_request_to_its_last(strict: Strict) -> No
     assert rate_headers(refused) == (READ, 0, reset)
     assert refused.headers["Retry-After"] == "30"
     assert refused.json()["error"]["details"] == {"limit": READ, "window_seconds": 60}
+    assert f"More than {READ} requests of the read quota" in refused.json()["error"]["message"]
 
 
 @pytest.mark.spec("8/1")
@@ -124,7 +125,9 @@ async def test_requests_and_credits_are_two_things(strict: Strict) -> None:
     for _ in range(CREDIT):
         refused = await customer.post("/meetings", strict.harness.body())
         assert code_of(refused) == (422, "insufficient_credits")
-    assert code_of(await customer.post("/meetings", strict.harness.body())) == (429, "rate_limited")
+    refused = await customer.post("/meetings", strict.harness.body())
+    assert code_of(refused) == (429, "rate_limited")
+    assert "the credit quota" in refused.json()["error"]["message"]
     assert rate_headers(await customer.get("/me"))[1] == READ - 1, "the other classes go on"
     rich = await strict.customer(credits=1000)
     answers = [await rich.post("/meetings", strict.harness.body()) for _ in range(CREDIT + 1)]

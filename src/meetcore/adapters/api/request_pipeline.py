@@ -91,7 +91,7 @@ class RequestPipeline:
         observability.add_log_fields(account_id=str(caller.account.id))
         context.verdict = await self.admit.count(caller.key.id, context.rate_class, context.now)
         if not context.verdict.is_allowed:
-            raise self.admit.refusal(context.verdict)
+            raise self.admit.refusal(context.verdict, context.rate_class)
         return caller
 
     async def judge_again(

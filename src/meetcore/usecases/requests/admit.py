@@ -274,6 +274,10 @@ class Admit:
         return full_verdict(self.quotas.of(operation_class), now)
 
     @staticmethod
-    def refusal(verdict: RateVerdict) -> RateLimited:
+    def refusal(verdict: RateVerdict, operation_class: OperationClass) -> RateLimited:
         """Return the refusal of a request beyond its quota."""
-        return RateLimited(verdict.limit, WINDOW_SECONDS, verdict.retry_after_s)
+        message = (
+            f"More than {verdict.limit} requests of the {operation_class} quota in this minute. "
+            f"Wait {verdict.retry_after_s} s and try again."
+        )
+        return RateLimited(verdict.limit, WINDOW_SECONDS, verdict.retry_after_s, message)
