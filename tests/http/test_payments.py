@@ -160,6 +160,24 @@ async def test_the_page_of_a_payment_is_in_the_payers_language_and_in_wib(
         assert f'<html lang="{language}">' in unknown.text
 
 
+@pytest.mark.parametrize(
+    ("query", "language", "arrived"),
+    [
+        ("&amount=1", "en", "<dt>Arrived</dt><dd>IDR\N{NO-BREAK SPACE}1</dd>"),
+        ("&amount=1", "id", "<dt>Diterima</dt><dd>Rp1</dd>"),
+        ("", "en", "<dt>Arrived</dt><dd>IDR\N{NO-BREAK SPACE}555,000</dd>"),
+    ],
+)
+async def test_the_page_of_a_payment_shows_what_arrived(
+    customer: Customer, site: httpx.AsyncClient, query: str, language: str, arrived: str
+) -> None:
+    payment, accepted = await started(customer), {"Accept-Language": language}
+    label = arrived.partition("</dt>")[0]
+    assert label not in (await site.get(page_of(payment), headers=accepted)).text
+    await site.post(page_of(payment, "/pay") + query)
+    assert arrived in (await site.get(page_of(payment), headers=accepted)).text
+
+
 @pytest.mark.parametrize("action", ["/pay", "/fail", "/expire"])
 async def test_the_page_of_a_payment_leads_back_once_the_payment_is_decided(
     customer: Customer, site: httpx.AsyncClient, action: str

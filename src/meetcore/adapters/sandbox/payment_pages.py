@@ -135,7 +135,8 @@ def _unknown(request: Request) -> Response:
 
 _TEXTS: Final[Mapping[Language, Mapping[str, str]]] = {
     Language.ENGLISH: {
-        "kind": "Sandbox payment", "amount_label": "Amount", "until_label": "To be paid until",
+        "kind": "Sandbox payment", "amount_label": "Amount", "arrived_label": "Arrived",
+        "until_label": "To be paid until",
         "pay": "Pay", "fail": "Let it fail", "expire": "Let it expire",
         "note": "No money moves here: the buttons report to the service what a payment gateway would, and "
         "lead back to it.",
@@ -148,7 +149,8 @@ _TEXTS: Final[Mapping[Language, Mapping[str, str]]] = {
         "reversed": "Money sent back",
     },
     Language.INDONESIAN: {
-        "kind": "Pembayaran sandbox", "amount_label": "Jumlah", "until_label": "Harus dibayar sampai",
+        "kind": "Pembayaran sandbox", "amount_label": "Jumlah", "arrived_label": "Diterima",
+        "until_label": "Harus dibayar sampai",
         "pay": "Bayar", "fail": "Gagalkan", "expire": "Biarkan kedaluwarsa",
         "note": "Tidak ada uang yang berpindah di sini: tombol-tombol ini melaporkan kepada layanan apa yang "
         "akan dilaporkan gerbang pembayaran, lalu kembali ke layanan.",
@@ -172,6 +174,10 @@ def payment_page(
     is_open, texts = status is GatewayStatus.PENDING, _TEXTS[language]
     word = texts[status.value]
     least = texts["least"].format(amount=_money(1, payment.currency, language))
+    arrived = ""
+    if payment.paid_amount is not None:
+        paid = _money(payment.paid_amount, payment.paid_currency or payment.currency, language)
+        arrived = f"<dt>{texts['arrived_label']}</dt><dd>{escape(paid)}</dd>\n"
     content = template("payment.html").format_map(
         {
             **texts,
@@ -181,6 +187,7 @@ def payment_page(
             "style": "started" if status is GatewayStatus.PAID else "scheduled" if is_open else "ended",
             "word": word,
             "amount": escape(_money(payment.amount, payment.currency, language)),
+            "arrived": arrived,
             "least": escape(least),
             "until": f"{payment.expires_at.astimezone(WIB):%Y-%m-%d %H:%M} WIB",
             "pay_class": ' class="first"' if is_open else "",
