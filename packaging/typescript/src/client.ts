@@ -142,7 +142,8 @@ export class Client {
       const waitMs = (outcome instanceof ApiError ? (outcome.retryAfterS ?? 0) : 0) * 1000
         + Math.random() * Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (attempt - 1));
       const isFinal = outcome.status !== undefined && !RETRIED.has(outcome.status);
-      if (isFinal || attempt >= this.#maxAttempts || Date.now() + waitMs >= endsAt) throw outcome;
+      const freeInMs = outcome instanceof ApiError ? (outcome.hostFreeInS ?? 0) * 1000 : 0;
+      if (isFinal || attempt >= this.#maxAttempts || Date.now() + Math.max(waitMs, freeInMs) >= endsAt) throw outcome;
       await pause(waitMs, given.signal);
     }
   }
@@ -180,7 +181,7 @@ export class Client {
     if (response.ok) {
       if (read !== undefined) return { result: read };
     } else if (isProblem(read)) {
-      return new ApiError(response.status, read.error, retryAfterS(response.headers), attempt, key);
+      return new ApiError(response.status, read.error, retryAfterS(response.headers), attempt, key, hostFreeInS(read.error, response.headers));
     }
     return new ConnectionError(`status ${response.status} with a body that is not of the API`, response.status, attempt, key);
   }
@@ -203,7 +204,16 @@ function isProblem(read: unknown): read is { error: Problem } {
 function retryAfterS(headers: Headers): number | undefined {
   const text = headers.get("retry-after") ?? "";
   if (/^\d{1,9}$/.test(text)) return Number(text);
-  const seconds = (Date.parse(text) - Date.parse(headers.get("date") ?? "")) / 1000;
+  return secondsUntil(text, headers);
+}
+
+function hostFreeInS(problem: Problem, headers: Headers): number | undefined {
+  const at = problem.code === "service_unavailable" ? problem.details?.next_available_at : undefined;
+  return typeof at === "string" ? secondsUntil(at, headers) : undefined;
+}
+
+function secondsUntil(instant: string, headers: Headers): number | undefined {
+  const seconds = (Date.parse(instant) - Date.parse(headers.get("date") ?? "")) / 1000;
   return Number.isFinite(seconds) ? Math.max(0, seconds) : undefined;
 }
 

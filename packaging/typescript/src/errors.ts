@@ -23,6 +23,8 @@ export class ApiError extends Error implements Attempted {
     readonly retryAfterS: number | undefined,
     readonly attempts: number,
     readonly idempotencyKey: string | undefined,
+    /** Seconds until a host is free, where none is and that is known. */
+    readonly hostFreeInS: number | undefined,
   ) {
     super([`${problem.code}: ${problem.message}`, ...fieldProblems(problem).slice(0, 1)].join(" "));
   }

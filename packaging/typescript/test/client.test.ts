@@ -69,6 +69,15 @@ test("no attempt begins after the total time", async () => {
   assert.equal(sent.length, 1);
 });
 
+test("no attempt waits for a host that is free after the total time", async () => {
+  for (const [at, attempts] of [["2027-01-01T09:00:02Z", 1], ["2027-01-01T09:00:00Z", 2], [null, 2]] as const) {
+    const busy = answer(503, refusal("service_unavailable", { next_available_at: at }), { ...soon, date: "Fri, 01 Jan 2027 09:00:00 GMT" });
+    const { baseUrl, sent } = await scripted(busy);
+    await assert.rejects(new Client({ baseUrl, apiKey, maxAttempts: 2, maxTotalMs: 1_500 }).post("/meetings", { body: wanted }), ApiError);
+    assert.equal(sent.length, attempts, String(at));
+  }
+});
+
 test("Retry-After may be a date, which counts from Date", async () => {
   const date = "Fri, 01 Jan 2027 00:00:00 GMT";
   const { baseUrl } = await scripted(answer(503, refusal("service_unavailable"), { date, "retry-after": "Fri, 01 Jan 2027 00:00:07 GMT" }));
