@@ -137,7 +137,8 @@ class LetterWriter:
             _("Your credits at %(site)s are running low", site=self.site),
             (
                 _(
-                    "There are %(balance)s credits left. The threshold that you set is %(threshold)s.",
+                    "There are %(balance)s credits left. "
+                    "The threshold of this account is %(threshold)s credits.",
                     balance=self._number(low.balance),
                     threshold=self._number(low.threshold),
                 ),
