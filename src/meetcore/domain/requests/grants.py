@@ -173,7 +173,7 @@ def is_registered(redirect_uri: str, registered: Collection[str]) -> bool:
 
 
 def _any_port(uri: str) -> str:
-    return re.sub(r"(?<=[^:/]):[0-9]+(?=/)", "", uri, count=1) if uri.startswith("http:") else uri
+    return re.sub(r"^(http://[^/]+):[0-9]+(?=/)", r"\1", uri)
 
 
 def redirection(uri: str, **parameters: str | None) -> str:

@@ -61,6 +61,7 @@ def test_a_redirect_uri_is_matched_whole_but_for_the_port_of_this_machine() -> N
     ):
         assert not grants.is_registered(uri, registered), uri
     assert not grants.is_registered(here, (CALLBACK,))
+    assert not grants.is_registered("http://127.0.0.1/a:6/cb", ("http://127.0.0.1/a:5/cb",)), "a path"
     assert grants.is_registered(CURSOR, (CALLBACK, CURSOR))
     assert not grants.is_registered(f"{CURSOR}/x", (CURSOR,))
 
