@@ -301,6 +301,30 @@ async def test_the_ledger_comes_as_a_file_of_every_entry(customer: Customer, sig
     assert int(whole[0]["balance_after"]) == await customer.balance()
 
 
+@pytest.mark.parametrize("wrong", ["from=9999-99-99", "to=x", "kind=nope", "from=2026-01-02&to=2026-01-01"])
+async def test_a_wrong_filter_is_said_and_gives_no_file(
+    customer: Customer, sign_in: SignIn, wrong: str
+) -> None:
+    browser = await sign_in(customer.account_id, Role.FINANCE)
+    assert (await browser.get(f"/dashboard/ledger.csv?{wrong}")).status_code == 422
+    page = await browser.get(f"/dashboard/ledger?{wrong}")
+    assert (page.status_code, "There is a problem" in page.text) == (200, True)
+
+
+async def test_an_unknown_status_of_meetings_is_said(customer: Customer, sign_in: SignIn) -> None:
+    browser = await sign_in(customer.account_id)
+    for query in ("status=nope", "status=nope&view=week"):
+        assert "Choose one from the list." in (await browser.get(f"/dashboard/meetings?{query}")).text
+    assert "There is a problem" not in (await browser.get("/dashboard/meetings?status=ended")).text
+
+
+async def test_texts_of_users_are_isolated_from_others(customer: Customer, sign_in: SignIn) -> None:
+    browser = await sign_in(customer.account_id)
+    [path] = set(re.findall(r'"(/dashboard/assets/[^"]+style.css)"', (await browser.get("/dashboard")).text))
+    [rule] = re.findall(r"^(.*) \{ unicode-bidi: isolate; \}", (await browser.get(path)).text, re.MULTILINE)
+    assert {"h1", "td", "dd", "a"} <= set(rule.split(", "))
+
+
 async def test_a_form_that_is_too_large_is_refused(customer: Customer, sign_in: SignIn) -> None:
     browser = await sign_in(customer.account_id)
     answer = await browser.post("/dashboard/settings/threshold", low_threshold="1" * 70_000)

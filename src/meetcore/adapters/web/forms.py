@@ -22,6 +22,7 @@ from meetcore.usecases.requests.idempotency import Outcome, Refusal
 PAGE_SIZE = 25
 
 Item = TypeVar("Item")
+Choice = TypeVar("Choice", bound=str)
 
 
 @frozen
@@ -30,7 +31,7 @@ class DayRange:
 
     first: date | None = None
     last: date | None = None
-    errors: Mapping[str, str] = field(factory=dict)
+    errors: dict[str, str] = field(factory=dict)
 
     @property
     def begins_at(self) -> datetime | None:
@@ -62,6 +63,15 @@ def read_days(visit: Visit, first_name: str = "from", last_name: str = "to") -> 
         if is_in_range
         else DayRange(errors={first_name: visit.text("There is no such day.")})
     )
+
+
+def read_choice(visit: Visit, name: str, choices: Iterable[Choice], errors: dict[str, str]) -> Choice | None:
+    """Read a field of a page's address that is one of `choices`; add an error for any other text."""
+    text = visit.query(name)
+    found = next((each for each in choices if each == text), None)
+    if text and found is None:
+        errors[name] = visit.text("Choose one from the list.")
+    return found
 
 
 def read_week(visit: AreaVisit[Any, Any, Any]) -> date:

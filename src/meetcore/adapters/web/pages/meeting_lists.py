@@ -16,6 +16,7 @@ from meetcore.adapters.web.forms import (
     first_page,
     older,
     read_before,
+    read_choice,
     read_days,
     read_week,
 )
@@ -81,12 +82,11 @@ class WeekDay:
 @Page("GET", ROOT, Action.VIEW_MEETINGS)
 async def list_meetings(visit: Visit) -> Response:
     """Show the meetings by their starts, those found by words of the title, or those of a week."""
-    text = visit.query("status")
-    status = MeetingStatus(text) if text in [each.value for each in MEETING_STATES] else None
+    days = read_days(visit)
+    status = read_choice(visit, "status", MEETING_STATES, days.errors)
     wanted = views.MeetingFilter(visit.now, status, words=search_words(visit.query("search")))
     if visit.query("view") == "week":
-        return await _show_week(visit, wanted)
-    days = read_days(visit)
+        return await _show_week(visit, wanted, days.errors)
     wanted = evolve(wanted, starts_from=days.begins_at, starts_before=days.ends_at)
     if wanted.words:
         found = await visit.use.reads.list_meetings(
@@ -122,7 +122,7 @@ def _page(visit: Visit, **values: object) -> Response:
     return visit.page("meetings.html", 200, **common | values)
 
 
-async def _show_week(visit: Visit, wanted: views.MeetingFilter) -> Response:
+async def _show_week(visit: Visit, wanted: views.MeetingFilter, errors: Mapping[str, str]) -> Response:
     """Show the meetings that start in a week, from Monday to Sunday in WIB."""
     monday, today = read_week(visit), schedule.cap_day(visit.now)
     days = [monday + timedelta(days=number) for number in range(7)]
@@ -136,6 +136,7 @@ async def _show_week(visit: Visit, wanted: views.MeetingFilter) -> Response:
 
     return _page(
         visit,
+        errors=errors,
         week=[
             WeekDay(day, day == today, [row for row in rows if schedule.cap_day(row.start_at) == day])
             for day in days

@@ -10,7 +10,16 @@ from attrs import frozen
 from starlette.responses import Response
 
 from meetcore.adapters.api.streams import PacedResponse
-from meetcore.adapters.web.forms import CSV_MARK, PAGE_SIZE, DayRange, attachment, older, read_days, read_key
+from meetcore.adapters.web.forms import (
+    CSV_MARK,
+    PAGE_SIZE,
+    DayRange,
+    attachment,
+    older,
+    read_choice,
+    read_days,
+    read_key,
+)
 from meetcore.adapters.web.texts import BY_HAND, TRANSFER_KINDS, _
 from meetcore.adapters.web.visit import Page, Visit
 from meetcore.domain.meetings.schedule import wib_text
@@ -57,7 +66,8 @@ class _Row:
 @Page("GET", "/dashboard/ledger", Action.VIEW_LEDGER)
 async def show_ledger(visit: Visit) -> Response:
     days = read_days(visit)
-    found = await _find(visit, views.TransactionFilter(_read_kind(visit), days.begins_at, days.ends_at))
+    kind = read_choice(visit, "kind", ledger.TransferKind, days.errors)
+    found = await _find(visit, views.TransactionFilter(kind, days.begins_at, days.ends_at))
     shown = found.entries[:PAGE_SIZE]
     further = shown[-1].number if len(found.entries) > PAGE_SIZE else found.reached
     described = await visit.use.reads.describe_entries(visit.signed_in, shown)
@@ -80,9 +90,10 @@ async def show_ledger(visit: Visit) -> Response:
 async def download_ledger(visit: Visit) -> Response:
     """Stream every entry of a range as CSV (RFC 4180)."""
     days = read_days(visit)
+    kind = read_choice(visit, "kind", ledger.TransferKind, days.errors)
     if days.errors:
         return await _show_problem(visit)
-    wanted = views.TransactionFilter(_read_kind(visit), days.begins_at, days.ends_at)
+    wanted = views.TransactionFilter(kind, days.begins_at, days.ends_at)
     headers = attachment(_file_name(days))
     pages = await visit.use.reads.file_of_entries(
         visit.signed_in, visit.client_address, wanted, read_key(visit)
@@ -100,7 +111,9 @@ async def _find(visit: Visit, wanted: views.TransactionFilter) -> views.EntriesO
 
 async def _show_problem(visit: Visit) -> Response:
     assert show_ledger.handle is not None
-    return await show_ledger.handle(visit)
+    response = await show_ledger.handle(visit)
+    response.status_code = 422  # a script must not keep the page as its file
+    return response
 
 
 async def _csv(pages: AsyncGenerator[Sequence[DescribedEntry], None]) -> AsyncGenerator[bytes, None]:
@@ -173,11 +186,6 @@ def payer(visit: Visit, described: DescribedEntry) -> str:
 def key_label(key: KeyName) -> str:
     """Return the name of a key with the end of its text."""
     return f"{key.name} …{key.last_four or ''}"
-
-
-def _read_kind(visit: Visit) -> ledger.TransferKind | None:
-    text = visit.query("kind")
-    return ledger.TransferKind(text) if text in set(ledger.TransferKind) else None
 
 
 def _read_before(visit: Visit) -> int | None:
