@@ -125,6 +125,19 @@ async def test_one_payment_is_shown_with_everything(customer: Customer, sign_in:
     )  # fmt: skip
 
 
+async def test_a_payment_names_the_member_who_began_it(customer: Customer, sign_in: SignIn) -> None:
+    browser, payment_id = await sign_in(OperatorRole.SUPPORT), await started(customer)
+    await customer.query("UPDATE payments SET api_key_id = NULL WHERE id = %s RETURNING id", payment_id)
+    assert_contains(await shown(browser, payment_id), "<dd>a member, in the dashboard</dd>")
+    await customer.query(
+        "INSERT INTO audit_log VALUES (gen_random_uuid(), %s, now(), 'member', NULL, 'ani@example.com',"
+        " 'payment.started', %s, '{}', NULL, false) RETURNING id",
+        customer.account_id,
+        payment_id,
+    )
+    assert_contains(await shown(browser, payment_id), "<dd>ani@example.com</dd>")
+
+
 async def test_late_money_is_accepted_after_a_question(customer: Customer, sign_in: SignIn) -> None:
     browser, before = await sign_in(OperatorRole.FINANCE), await customer.balance()
     payment_id = await started(customer)

@@ -222,7 +222,7 @@ async def test_a_note_comes_as_pdf_and_as_markdown(customer: Customer, sign_in: 
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/pdf"
     text = " ".join(text_of(answer.content).split())
-    for heading in ("Draf oleh aturan", "Ringkasan", "Keputusan", "Transkrip"):
+    for heading in ("Draf otomatis (tanpa AI)", "Ringkasan", "Keputusan", "Transkrip"):
         assert heading in text, "in the language of the note"
     items = text.partition("Keputusan")[2].partition("Transkrip")[0]
     for one in (*note["decisions"], *note["action_items"]):
@@ -232,7 +232,9 @@ async def test_a_note_comes_as_pdf_and_as_markdown(customer: Customer, sign_in: 
     meeting = (await customer.get(f"/meetings/{recording['meeting_id']}")).json()
     written = (await browser.get(f"{path}.md")).text
     day = meeting["start_at_wib"][:10]
-    assert written.startswith(f"# Notulen: {meeting['title']}\n\nRapat: {day}\n\n*Draf oleh aturan*\n\n")
+    assert written.startswith(
+        f"# Notulen: {meeting['title']}\n\nRapat: {day}\n\n*Draf otomatis (tanpa AI)*\n\n"
+    )
     other = await sign_in((await customer.harness.customer()).account_id)
     for kind in ("pdf", "md"):
         assert (await other.get(f"{path}.{kind}")).status_code == 404

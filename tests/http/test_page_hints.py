@@ -280,7 +280,7 @@ async def test_a_correction_that_cannot_be_made_says_why(customer: Customer, vis
 
 
 @pytest.mark.parametrize(("language", "by_rules", "by"), [
-    ("en", "Draft by rules", "Written by"), ("id", "Draf oleh aturan", "Ditulis oleh"),
+    ("en", "Draft by rules", "Written by"), ("id", "Draf otomatis (tanpa AI)", "Ditulis oleh"),
 ])  # fmt: skip
 async def test_a_note_says_who_wrote_it(
     customer: Customer, visitors: Visitors, language: str, by_rules: str, by: str

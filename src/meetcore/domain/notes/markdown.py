@@ -39,8 +39,8 @@ _HEADINGS: Final[Mapping[Language, Mapping[str, str]]] = MappingProxyType(
             "notes": "Notulen", "meeting": "Rapat", "decisions": "Keputusan",
             "actions": "Tindak lanjut", "topics": "Topik",
             "transcript": "Transkrip", "due": "tenggat",
-            "rules": "Draf oleh aturan", "writer": "Ditulis oleh", "edited": "Diperbaiki secara manual pada",
-            "added": "ditambahkan secara manual",
+            "rules": "Draf otomatis (tanpa AI)", "writer": "Ditulis oleh",
+            "edited": "Diperbaiki secara manual pada", "added": "ditambahkan secara manual",
         },
         Language.ENGLISH: {
             "notes": "Meeting notes", "meeting": "Meeting", "decisions": "Decisions",

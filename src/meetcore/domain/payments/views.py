@@ -61,7 +61,8 @@ class GatewayMessage:
 class PaymentPage:
     """A payment as operators see it, its gateway's messages the latest first.
 
-    `closed_by` is the operator who settled its latest doubt, `closing_reason` the reason that was given.
+    `closed_by` is the operator who settled its latest doubt, `closing_reason` the reason that was given;
+    `begun_by` the member who began the payment.
     """
 
     payment: Payment
@@ -71,6 +72,7 @@ class PaymentPage:
     messages: Sequence[GatewayMessage]
     closed_by: str | None = None
     closing_reason: str | None = None
+    begun_by: str | None = None
 
 
 @frozen

@@ -73,7 +73,7 @@ def test_what_was_added_by_hand_has_no_time() -> None:
 
 
 @pytest.mark.parametrize(("writer", "language", "line"), [
-    ("rules", notes.Language.INDONESIAN, "*Draf oleh aturan*"),
+    ("rules", notes.Language.INDONESIAN, "*Draf otomatis (tanpa AI)*"),
     ("rules", notes.Language.ENGLISH, "*Draft by rules*"),
     ("gpt_4*", notes.Language.INDONESIAN, "*Ditulis oleh gpt\\_4\\**"),
     ("gpt-4o", notes.Language.ENGLISH, "*Written by gpt-4o*"),
@@ -86,7 +86,7 @@ def test_who_wrote_a_note_stands_below_its_heading(writer: str, language: notes.
 def test_the_day_of_the_last_correction_in_jakarta_stands_there_too() -> None:
     note = evolve(NOTE, written_by="rules", edited_at=datetime(2026, 12, 3, 17, tzinfo=UTC))
     assert markdown(note).splitlines()[2:5] == [
-        "*Draf oleh aturan*",
+        "*Draf otomatis (tanpa AI)*",
         "",
         "*Diperbaiki secara manual pada 2026-12-04*",
     ]

@@ -121,8 +121,9 @@ CREATE INDEX audit_log_of_account ON audit_log (account_id, id);
 -- Who made a meeting by hand.
 CREATE INDEX audit_log_of_meetings ON audit_log (account_id, target_id, id) WHERE action = 'meeting.created';
 
--- Who settled the doubts of payments.
-CREATE INDEX audit_log_of_payments ON audit_log (target_id, id) WHERE action IN ('payment.accepted', 'payment.dismissed');
+-- Who began payments, and who settled their doubts.
+CREATE INDEX audit_log_of_payments ON audit_log (target_id, id)
+    WHERE action IN ('payment.started', 'payment.accepted', 'payment.dismissed');
 
 -- Users, known by an e-mail address without regard to case.
 CREATE TABLE users (

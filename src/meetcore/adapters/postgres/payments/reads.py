@@ -53,7 +53,7 @@ class PaymentReads(Reads):
         ]
         return views.PaymentPage(
             PAYMENT.read(row), row["full_name"], REFUND.find(row), RECEIPT.find(row), messages,
-            row["closed_by"], row["closing_reason"],
+            row["closed_by"], row["closing_reason"], row["begun_by"],
         )  # fmt: skip
 
     async def list_income(self) -> Sequence[views.MonthIncome]:

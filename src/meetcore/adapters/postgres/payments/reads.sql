@@ -26,10 +26,14 @@ WHERE p.id < %(before)s ORDER BY p.id DESC LIMIT %(limit)s
 SELECT {PAYMENT.select}, a.full_name FROM payments p JOIN accounts a ON a.id = p.account_id
 WHERE p.id < %(before)s AND p.doubt IS NOT NULL AND p.doubt_closed_at IS NULL ORDER BY p.id DESC LIMIT %(limit)s
 
--- find_payment_page: A payment of any account, with its refund, its receipt, its messages, the latest first, and who
--- settled its latest doubt. The payment is selected last, as above.
+-- find_payment_page: A payment of any account, with its refund, its receipt, its messages, the latest first, who
+-- settled its latest doubt, and the member who began it. The payment is selected last, as above.
 SELECT {REFUND.select}, {RECEIPT.select}, {PAYMENT.select}, a.full_name, said.times, said.sources, said.bodies,
-    settled.actor_name AS closed_by, settled.details->>'reason' AS closing_reason
+    settled.actor_name AS closed_by, settled.details->>'reason' AS closing_reason,
+    (
+        SELECT b.actor_name FROM audit_log b
+        WHERE b.target_id = p.id::text AND b.action = 'payment.started' ORDER BY b.id LIMIT 1
+    ) AS begun_by
 FROM payments p JOIN accounts a ON a.id = p.account_id
 LEFT JOIN payment_refunds r ON r.payment_id = p.id LEFT JOIN receipts c ON c.payment_id = p.id
 CROSS JOIN LATERAL (
