@@ -186,8 +186,8 @@ def _with_names(text: str, names: Mapping[str, str]) -> str:
     if not names:
         return text
     replaced = {name: name for name in names.values()} | dict(names)
-    longest_first = sorted(replaced, key=len, reverse=True)
-    pattern = rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)"
+    # Backwards, so that a name stands before its own beginning.
+    pattern = rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(replaced, reverse=True)))})(?!\w)"
     return re.sub(pattern, lambda found: replaced[found[0]], text)
 
 

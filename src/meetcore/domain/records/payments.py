@@ -66,7 +66,7 @@ def payment_record(papers: PaymentPapers) -> Topup:
     payment, refund = papers.payment, papers.standing_refund
     is_open = payment.status is payments.PaymentStatus.PENDING
     return record_of(
-        Topup, payment, amount=payment.amount, payment_url=payment.payment_url if is_open else None,
+        Topup, payment, payment_url=payment.payment_url if is_open else None,
         refund=None if refund is None else _refund_record(refund),
     )  # fmt: skip
 

@@ -193,7 +193,7 @@ def check_usable(key: ApiKey | None, text: str, now: datetime) -> ApiKey:
 
 
 def _refusal(text: str) -> str:
-    return _ENDED if text.split("_", 2)[1] == ACCESS_TOKEN else _REFUSAL
+    return _ENDED if text.split("_")[1] == ACCESS_TOKEN else _REFUSAL
 
 
 def is_usable(key: ApiKey, now: datetime) -> bool:
