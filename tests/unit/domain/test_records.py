@@ -515,7 +515,9 @@ def test_a_failed_note_shows_its_fault_and_that_it_is_free() -> None:
 def test_a_value_is_shown_as_people_and_programs_read_it() -> None:
     at = datetime(2026, 12, 1, 9, 30, 15, 999, tzinfo=WIB)
     assert shown_fields(Reference("meeting", "7"), "id") == {"id": "7"}
-    assert shown_value((at, at.date(), UUID(int=1), NoteStatus.FAILED, 7, None, "text")) == [
+    values = shown_value((at, at.date(), UUID(int=1), NoteStatus.FAILED, 7, None, "text"))
+    assert values == [
         "2026-12-01T02:30:15Z", "2026-12-01", "00000000-0000-0000-0000-000000000001", "failed", 7,
         None, "text",
     ]  # fmt: skip
+    assert kinds_in(values) <= JSON_KINDS

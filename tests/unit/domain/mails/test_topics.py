@@ -19,3 +19,4 @@ def test_members_choose_among_what_their_role_allows() -> None:
     chosen = {MailTopic.CREDITS: True, MailTopic.PAYMENTS: True}
     assert topics_of(Role.VIEWER, chosen) == {MailTopic.CREDITS: True, MailTopic.WEBHOOKS: False}
     assert MailTopic.WEBHOOKS not in topics_of(Role.FINANCE, {})
+    assert topics_of(Role.DEVELOPER, {})[MailTopic.WEBHOOKS], "by default"

@@ -231,6 +231,7 @@ def test_only_a_complete_note_is_corrected(note: Note) -> None:
     (Corrections(new_decision="a" * 1001), {"decision-new"}),
     (Corrections(new_task=TaskTexts("", "Ani")), {"task-new"}),
     (Corrections(new_task=TaskTexts("", due_on=DAY)), {"task-new"}),
+    (Corrections(" ", new_task=TaskTexts("", "Ani")), {"summary", "task-new"}),
     (
         Corrections(new_task=TaskTexts("a" * 1001, "b" * 201, "c" * 201)),
         {"task-new", "owner-new", "due-new"},
