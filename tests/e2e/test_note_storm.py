@@ -43,7 +43,9 @@ LEASE_S = 2
 MAKERS = 4 if IS_LONG else 2
 PAUSE_S = 0.1
 MAX_WORKER_LIFE_S = 4.0
-"""From a kill at start to real progress; twenty lease expirations fail a note."""
+"""Enough for real progress, from when a worker has started; twenty lease expirations fail a note."""
+STARTS_EVERY = 4
+"""Every so many kills may hit workers that start: on a slow machine most would, and no note would end."""
 
 OUTAGE_EVERY = 3
 """Every so many kills, all workers are killed at once."""
@@ -169,7 +171,10 @@ def rage(storm: Storm) -> int:
         workers = [stack.enter_context(storm.site.worker()) for _ in range(WORKERS)]
         for number in range(KILLS):
             storm.plan_faults()
-            # The instant of the kill is the point of it; nothing is waited for, but that there is work.
+            if number % STARTS_EVERY:
+                for worker in workers:
+                    worker.wait_until_working()
+            # The instant of the kill is the point of it; nothing else is waited for, but that there is work.
             time.sleep(random.uniform(0.5, MAX_WORKER_LIFE_S))
             if is_outage := number % OUTAGE_EVERY == OUTAGE_EVERY - 1:
                 until(lambda: in_progress(storm.site), "a note is in progress", CALM_S)
