@@ -6,7 +6,6 @@ from typing import Any, cast
 import pytest
 import structlog
 from attrs import evolve
-from structlog.testing import capture_logs
 
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault
 from meetcore.adapters.worker import scheduler
@@ -35,6 +34,7 @@ from meetcore.usecases.money.turns import FailedBatch
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.webhooks.deliver import DeliverWebhooks
 from tests.support.fakes import FakeMailer, FakeMailTexts
+from tests.support.kept_log import capture_own_logs
 from tests.support.outbox import BAD, GOOD, outbox
 from tests.support.postgres_rig import PostgresRig
 from tests.support.records import add_event, claim_events, provider_event
@@ -76,7 +76,7 @@ def deliver(rig: PostgresRig, sender: Sender, schedule: RetrySchedule) -> Delive
 async def posted(worker: DeliverWebhooks) -> list[dict[str, Any]]:
     """Post one batch of due deliveries, and return the logged lines."""
     made = [await worker.post(one) for one in await worker.claim(100)]
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         await worker.record(made)
     return [dict(line) for line in lines]
 
@@ -126,7 +126,7 @@ async def test_each_endpoint_disabled_with_its_host_is_one_line(rig: PostgresRig
     made = [await worker.post(one) for one in await worker.claim(100)]
     while made and made[-1].claimed.url != endpoint.url:
         made.insert(0, made.pop())
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         await worker.record(made[:-1])
         await worker.record(made[-1:])
     disabled = [line["webhook_id"] for line in lines if line["event"] == "webhook disabled"]
@@ -138,7 +138,7 @@ async def test_a_failed_note_is_one_line_without_transcript_text() -> None:
     one.harness.listener.is_deaf = True
     await one.ask()
     writing = one.harness.write_notes()
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         await one.work(evolve(writing, end=evolve(writing.end, on_failed=LOGGED.failed_note)))
     [line] = [each for each in lines if each["event"] == "note failed"]
     assert (line["fault"], line["note_id"]) == ("no_speech", str(one.note().id))
@@ -148,7 +148,7 @@ async def test_a_failed_note_is_one_line_without_transcript_text() -> None:
 async def test_an_automatic_note_that_cannot_be_paid_is_one_line() -> None:
     one = await filmed_only(auto_notulen=True, credits=15)
     work = one.harness.work_on_recordings()
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         await evolve(work, queue=evolve(work.queue, on_failed=LOGGED.failed_note))()
     [line] = [each for each in lines if each["event"] == "note failed"]
     assert (line["fault"], line["note_id"]) == ("short_of_credits", str(one.note().id))
@@ -159,7 +159,7 @@ async def test_a_note_whose_recording_expires_is_one_line() -> None:
     await one.ask()
     one.harness.clock.set(RECORDED_AT + RETENTION)
     expire = evolve(one.harness.process().recordings.expire, on_failed=LOGGED.failed_note)
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         await expire()
         await expire()
     [line] = [each for each in lines if each["event"] == "note failed"]
@@ -171,7 +171,7 @@ async def test_a_note_whose_recording_is_deleted_is_one_line(with_notes: bool) -
     one = await note_scenario()
     await one.ask()
     delete = evolve(one.harness.process().api.delete_recording, on_failed=LOGGED.failed_note)
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         for _ in range(2):
             await delete(
                 one.harness.caller, one.recording.id, one.harness.request_key("d"), one.harness.now(),
@@ -191,14 +191,14 @@ async def test_an_expired_lease_that_is_taken_over_is_one_line(is_swept: bool) -
     harness.expire_leases()
     reconcile = evolve(harness.reconcile(), on_takeover=LOGGED.expired_lease)
     [meeting] = harness.meetings()
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         if is_swept:
             await reconcile.sweep()
         else:
             await reconcile.one(meeting.account_id, meeting.id)
     [line] = lines
     assert (line["event"], line["meeting_id"]) == ("expired lease taken over", str(meeting.id))
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         await reconcile.sweep()
     assert lines == []
 
@@ -223,7 +223,7 @@ async def test_why_a_meeting_stays_in_progress_is_one_line_for_each_attempt(
     for _ in range(2):
         harness.faults.plan(call, fault)
         harness.expire_leases()
-        with capture_logs() as lines:
+        with capture_own_logs() as lines:
             assert await reconcile.sweep() == 0
         [line] = lines
         assert (line["event"], line["meeting_id"]) == ("meeting left in progress", str(meeting.id))
@@ -238,7 +238,7 @@ async def test_a_note_of_a_worker_that_died_is_one_line() -> None:
     writing = one.harness.write_notes(on_expired_lease=LOGGED.expired_note)
     for expired in range(2):
         worker = NoteWorker(writing, [])
-        with capture_logs() as lines:
+        with capture_own_logs() as lines:
             await worker._claim()
             for work in worker._in_flight:
                 work.cancel()  # as if the process ended: nothing is given back before it has begun
@@ -247,7 +247,7 @@ async def test_a_note_of_a_worker_that_died_is_one_line() -> None:
         one.harness.expire_leases()
     [task] = await writing.claim(1)
     await writing._give_back(task)
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         assert len(await writing.claim(1)) == 1
     assert lines == [], "a note that was given back has no expired lease"
 
@@ -255,7 +255,7 @@ async def test_a_note_of_a_worker_that_died_is_one_line() -> None:
 async def test_a_delivery_of_a_worker_that_died_is_one_line(rig: PostgresRig) -> None:
     await outbox(rig, 1, secret=SECRET)
     worker = deliver(rig, Sender(), RetrySchedule())
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         [lost] = await worker.claim(100)
         rig.clock.advance(worker.lease_s + 1)
         [again] = await worker.claim(100)
@@ -264,7 +264,7 @@ async def test_a_delivery_of_a_worker_that_died_is_one_line(rig: PostgresRig) ->
     assert (line["event"], line["delivery_id"]) == ("expired lease taken over", str(lost.delivery_id))
     await worker.record([await worker.post(again)])
     rig.clock.advance(60)
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         assert len(await worker.claim(100)) == 1
     assert lines == [], "a delivery that is tried again has no expired lease"
 
@@ -275,7 +275,7 @@ async def test_a_recording_of_a_worker_that_died_is_one_line() -> None:
     async with one.harness.store.at_once() as tx:
         [task] = await tx.recordings.claim(1, Lease(one.harness.caller.account.id, work.lease_s))
     one.harness.clock.advance(work.lease_s + 1)
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         await work()
     [line] = [each for each in lines if each["event"] == "expired lease taken over"]
     assert (line["recording_id"], line["tries"]) == (str(task.recording.id), 2)
@@ -294,7 +294,7 @@ async def test_a_mail_that_is_not_sent_is_one_line_and_a_warning_at_its_end() ->
 
     schedule = RetrySchedule((60,))
     send = SendMails(harness.store, Away(), FakeMailTexts(), harness.runtime, schedule, LOGGED.failed_mail)
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         await send()
         harness.clock.advance(72)
         await send()
@@ -316,7 +316,7 @@ async def test_a_mail_that_is_not_sent_is_one_line_and_a_warning_at_its_end() ->
 def test_a_round_of_partitions_is_one_line_and_a_warning_where_somebody_has_to_look(
     done: Maintained, level: str
 ) -> None:
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         LOGGED.maintained_partitions(done)
     [line] = lines
     assert (line["event"], line["log_level"], line["ahead"]) == ("partitions", level, done.ahead)
@@ -328,7 +328,7 @@ def test_a_round_of_partitions_is_one_line_and_a_warning_where_somebody_has_to_l
 def test_a_role_that_can_do_nothing_is_logged_once_few_partitions_are_ahead(
     ahead: int, expected: list[str]
 ) -> None:
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         LOGGED.maintained_partitions(Maintained(ahead=ahead, refusal="not the owner"))
         LOGGED.maintained_partitions(Maintained(ahead=4))
     assert [line["event"] for line in lines] == expected
@@ -345,7 +345,7 @@ async def test_a_mail_of_a_worker_that_died_is_one_line() -> None:
     send = SendMails(
         harness.store, FakeMailer(), FakeMailTexts(), harness.runtime, on_expired_lease=report
     )  # fmt: skip
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         await send()
     [line] = lines
     assert (line["event"], line["mail_id"]) == ("expired lease taken over", str(lost.mail.id))
@@ -357,7 +357,7 @@ async def test_an_event_of_a_provider_whose_worker_died_is_one_line(rig: Postgre
     await claim_events(rig, seconds=-1)
     ports = evolve(ApplicationHarness().process().ports, clock=rig.clock, store=rig.store)
     handle = build(ports, Policy(), LOGGED).meetings.handle_events
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         await handle()
     [line] = [each for each in lines if each["event"] == "expired lease taken over"]
     assert (line["provider_event_id"], line["tries"]) == (str(id_), 2)
@@ -369,13 +369,13 @@ async def test_deliveries_that_end_without_an_attempt_are_one_line_each(rig: Pos
     await worker.claim(1)
     await save_endpoint(rig, pause(endpoint))
     rig.clock.advance(HELD_FOR.total_seconds() + 1)
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         await worker.sweep()
     [held] = lines
     await save_endpoint(rig, endpoint)
     await worker.sweep()
     rig.clock.advance(timedelta(days=31).total_seconds())
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         assert await worker.claim(100) == []
     [old] = lines
     assert (held["event"], held["log_level"], held["reason"]) == (
@@ -387,7 +387,7 @@ async def test_deliveries_that_end_without_an_attempt_are_one_line_each(rig: Pos
 
 
 def test_writes_that_failed_together_are_one_line_with_their_fault() -> None:
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         LOGGED.failed_batch(FailedBatch("postings", 3, fault := RuntimeError("a constraint")))
     [line] = lines
     assert (line["event"], line["log_level"], line["what"], line["size"]) == (
