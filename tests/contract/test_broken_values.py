@@ -16,6 +16,7 @@ from meetcore.domain.records.webhooks import event_record
 from meetcore.domain.webhooks.events import EventKind, encode_event
 from meetcore.domain.webhooks.views import EventFilter
 from meetcore.ports.runtime import Lease
+from tests.support.kept_log import capture_own_logs
 from tests.support.note_transactions import completed, keep_recording, new_recording
 from tests.support.outbox import claim, outbox
 from tests.support.postgres_rig import PostgresRig
@@ -61,7 +62,7 @@ async def test_a_meeting_shows_null_for_what_does_not_open(rig: PostgresRig, cus
     first, broken, last = [await scheduled(rig, customer) for _ in range(3)]
     await break_values(rig, "meetings", broken.id, "password", "join_url")
     shown = evolve(broken, password=None, join_url=None)
-    with structlog.testing.capture_logs() as logs:
+    with capture_own_logs() as logs:
         found = await rig.queries.list_meetings(customer.account_id, ALL, 10, None)
         assert list(found) == [last, shown, first]
         assert await rig.queries.find_meeting(customer.account_id, broken.id) == shown
@@ -140,7 +141,7 @@ async def test_a_note_that_does_not_decrypt_shows_nothing(rig: PostgresRig, cust
     first, broken, last = [await completed(rig, customer) for _ in range(3)]
     await break_values(rig, "notes", broken.id, "content")
     shown = evolve(broken, draft=None, transcript=())
-    with structlog.testing.capture_logs() as logs:
+    with capture_own_logs() as logs:
         found = await rig.queries.list_notes(customer.account_id, NoteFilter(), 10, None)
         assert list(found) == [last, shown, first]
         assert await rig.queries.find_note(customer.account_id, broken.id) == shown

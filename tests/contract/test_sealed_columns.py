@@ -9,7 +9,6 @@ from uuid import UUID
 import pytest
 import structlog
 from attrs import evolve
-from structlog.testing import capture_logs
 
 from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.postgres.requests import sealed_values
@@ -23,6 +22,7 @@ from meetcore.ports.runtime import CipherRefused, Lease
 from meetcore.testing.clock import ManualClock, SeededEntropy
 from meetcore.usecases.requests.erasure import ResealSecrets
 from meetcore.usecases.runtime import Runtime
+from tests.support.kept_log import capture_own_logs
 from tests.support.note_transactions import (
     claim_notes,
     completed,
@@ -331,14 +331,14 @@ async def test_values_that_do_not_open_are_named_up_to_a_number(
     await sealed.rig.reset()
     owner = (await open_customer(sealed.rig)).account_id
     ids = list(await fill(sealed, owner, LOGGED_AT_MOST + 3))
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         for after in (None, (owner, ids[49])):
             await sealed.values("new").reseal("events.payload", after, 50)
     assert [(line["table"], line["account_id"], line["id"]) for line in lines] == [
         ("events", str(owner), str(id_)) for id_ in ids[:100]
     ]
     values = sealed.values("new")
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         found = await values.reseal("events.payload", None, VALUES)
     assert (found.unreadable, len(lines)) == (len(ids), LOGGED_AT_MOST)
 

@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
-import structlog
 
 from meetcore.adapters.local_notes import LocalNoteWriter
 from meetcore.adapters.openai import OpenAiNoteWriter, OpenAiTranscriber
@@ -17,6 +16,7 @@ from meetcore.domain.notes.notes import Language
 from meetcore.ports.ai import NoteWriter, Transcriber
 from meetcore.testing.ai_server import ai_stand_in
 from meetcore.testing.contracts.notes import MEETINGS
+from tests.support.kept_log import capture_own_logs
 
 KEY = "sk-of-a-customer"
 
@@ -45,7 +45,7 @@ async def test_without_an_endpoint_local_adapters_are_used_and_missing_ones_are_
         assert isinstance(transcriber, LocalTranscriber)
         assert isinstance(note_writer, LocalNoteWriter)
     set_recognizer(False)
-    with structlog.testing.capture_logs() as logged:
+    with capture_own_logs() as logged:
         async with opened(settings(provider="jitsi")) as (transcriber, note_writer):
             assert transcriber is None
             assert isinstance(note_writer, LocalNoteWriter)
@@ -54,7 +54,7 @@ async def test_without_an_endpoint_local_adapters_are_used_and_missing_ones_are_
 
 async def test_the_sandbox_needs_no_transcriber_and_logs_no_warning(set_recognizer: Callable[[bool], None]):
     set_recognizer(False)
-    with structlog.testing.capture_logs() as logged:
+    with capture_own_logs() as logged:
         async with opened(settings(provider="sandbox")) as (transcriber, _):
             assert transcriber is None
     assert logged == []

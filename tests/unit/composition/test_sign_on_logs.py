@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from structlog.testing import capture_logs
 
 from meetcore.adapters.in_process import InProcessRateCounters
 from meetcore.composition.observability import LOGGED
@@ -13,6 +12,7 @@ from meetcore.ports.identity import IdentityRefused, IdentityUnavailable, Provid
 from meetcore.usecases.members.audit import BoundedAuditLog, RefusedSignIns
 from meetcore.usecases.members.sign_in_links import Browser
 from meetcore.usecases.members.single_sign_on import SignInWithIdentity
+from tests.support.kept_log import capture_own_logs
 from tests.unit.usecases.application import ApplicationHarness
 
 TOKEN = "t" * 43
@@ -54,7 +54,7 @@ async def test_a_refusal_is_one_line_with_its_reason(
         is_operators=is_operators, report=LOGGED.failed_sign_on,
     )  # fmt: skip
     state = state or flow_secrets(TOKEN).state
-    with capture_logs() as lines, pytest.raises(Unprocessable) as caught:
+    with capture_own_logs() as lines, pytest.raises(Unprocessable) as caught:
         await sign_in.enter(TOKEN, state, ProviderAnswer("code"), Browser("cookie"))
     assert caught.value.message == identity_refused().message
     area = "console" if is_operators else "dashboard"
@@ -68,6 +68,6 @@ async def test_a_provider_that_is_away_is_logged_at_the_start() -> None:
         Provider(IdentityRefused("x")), "https://a.example",
         report=LOGGED.failed_sign_on,
     )  # fmt: skip
-    with capture_logs() as lines, pytest.raises(Unprocessable):
+    with capture_own_logs() as lines, pytest.raises(Unprocessable):
         await sign_in.ask(TOKEN, None, False)
     assert [line["reason"] for line in lines] == ["metadata"]

@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 import structlog
 from attrs import define, evolve
-from structlog.testing import capture_logs
 
 from meetcore.composition import observability
 from meetcore.composition.application import build
@@ -32,6 +31,7 @@ from meetcore.usecases.money.verify_ledger import (
     VerifyPortion,
 )
 from meetcore.usecases.runtime import Runtime
+from tests.support.kept_log import capture_own_logs
 from tests.support.postgres_rig import PostgresRig, Tampering
 from tests.support.transactions import new_id, open_customer
 from tests.unit.usecases.application import ApplicationHarness
@@ -357,7 +357,7 @@ async def test_the_result_is_one_line(rig: PostgresRig, monkeypatch: Any) -> Non
     monkeypatch.setattr(observability, "log", structlog.get_logger("meetcore.worker"))
     customer = await open_customer(rig, 10)
     report = observability.LOGGED.verified_ledger
-    with capture_logs() as lines:
+    with capture_own_logs() as lines:
         await task(rig, [], report=report, slice_s=1.0)()
         await rig.tamper(customer.account_id, 1, Tampering.BALANCE)
         rig.clock.advance(DAY_S)

@@ -8,12 +8,12 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
-from structlog.testing import capture_logs
 
 from meetcore.domain.errors import NotFound, Unprocessable, UpstreamError
 from meetcore.domain.payments.payments import ASKED_FOR, MAX_PENDING, Doubt, GatewayStatus, PaymentStatus
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown, Notification
+from tests.support.kept_log import capture_own_logs
 from tests.unit.usecases.application import SimulatedCrash, crash_points
 from tests.unit.usecases.payments.gateway import PaymentHarness
 
@@ -189,7 +189,7 @@ async def test_operators_read_of_gateways_that_fail_and_of_doubts_in_the_log(sho
     payment_id = await shop.bought()
     await shop.pay(payment_id, 1)
     shop.faults.plan("find", GatewayUnknown("away"), GatewayRefused("wrong key"))
-    with capture_logs() as logged:
+    with capture_own_logs() as logged:
         for _ in range(4):
             await shop.follow()
             shop.harness.clock.advance(1_000)
