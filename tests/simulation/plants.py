@@ -196,7 +196,7 @@ FOUND_WITHIN: Final[Mapping[str, int]] = {
     "host reserved for a minute": 4,
     "hold kept at giving up": 4,
     "days of a cap in UTC": 4,
-    "latest event counts": 6,
+    "latest event counts": 4,
     "payment posted for any amount": 4,
     "end announced to no endpoint": 4,
     "orphan check closed at once": 4,
