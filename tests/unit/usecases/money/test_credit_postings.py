@@ -32,7 +32,7 @@ class _Watched:
 
     `lost` are the numbers of the statements at once whose connection is lost at their end, kept or not;
     `lost_begun` those of the transactions of `begin` that are lost at their commit; `is_away` says that
-    none of them can begin.
+    none of them can begin, and they begin when `may_begin` is set.
     """
 
     store: Store
@@ -42,6 +42,11 @@ class _Watched:
     lost_begun: dict[int, bool] = field(factory=dict)
     is_away: bool = False
     reported: list[FailedBatch] = field(factory=list)
+    may_begin: asyncio.Event = field(factory=asyncio.Event)
+    is_beginning: asyncio.Event = field(factory=asyncio.Event)
+
+    def __attrs_post_init__(self) -> None:
+        self.may_begin.set()
 
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[Any]:
@@ -64,6 +69,8 @@ class _Watched:
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Any]:
         self.opened.append("begin")
+        self.is_beginning.set()
+        await self.may_begin.wait()
         await asyncio.sleep(0)
         if self.is_away:
             raise StoreUnavailable("no connection in time")
@@ -221,9 +228,11 @@ async def test_a_posting_whose_connection_was_lost_is_found_or_made(is_kept: boo
 async def test_after_a_lost_connection_nobody_is_refused_what_may_be_kept_yet():
     harness, administration, watched = await _started()
     watched.lost[1] = False
+    watched.may_begin.clear()
     lost = asyncio.create_task(administration.adjust(harness.caller.account.id, -101, "usage"))
-    await asyncio.sleep(0)
+    await watched.is_beginning.wait()  # its statement is lost, and it is about to take the lock
     await harness.administration.adjust(harness.caller.account.id, -1, "elsewhere")
+    watched.may_begin.set()
     with pytest.raises(CommitLost):
         await lost
     assert harness.funds().balance == 100
