@@ -110,6 +110,9 @@ class MailQueue:
 FAULT = "fault"
 """The error of a mail that could not be written: a defect of ours, which the log has."""
 
+UNREADABLE = "unreadable"
+"""The error of a mail whose content does not open: under a key that was removed, it may be given again."""
+
 
 @frozen
 class SendMails:
@@ -161,7 +164,8 @@ class SendMails:
             await self._record(claimed, lambda view: record_sent(view.mail, view.now))
 
     def _written(self, mail: Mail) -> OutgoingMail:
-        assert mail.content is not None  # a due mail is not sent yet
+        if mail.content is None:
+            raise MailUnavailable(UNREADABLE)
         text = self.texts.write(mail.content, mail.language)
         return OutgoingMail(
             mail.id, mail.recipient, text.subject, text.text, text.html, mail.language.value, mail.created_at

@@ -36,13 +36,15 @@ _decoders = {kind: msgspec.json.Decoder(content) for kind, content in CONTENT_OF
 
 
 def mail(row: Row, cipher: Cipher) -> Mail | None:
-    """Read a mail that is not over; `None`, logged, where its content does not open: other mails are unaffected."""
+    """Read a mail that is not over, without content where that does not open; `None` for a later release's kind."""
+    content = None
     try:
         document = cipher.open(row["mail_content"], _CONTEXT.format_map(row))
         content = _decoders[row["mail_kind"]].decode(document)
     except (CipherRefused, msgspec.DecodeError, KeyError):
         log.exception("mail does not open", mail_id=str(row["mail_id"]))
-        return None
+        if row["mail_kind"] not in _decoders:
+            return None
     return MAIL.read(row, due_at=utc(row["mail_due_at"]), content=content)
 
 
@@ -92,7 +94,7 @@ class PostgresMailRepository(Repository):
         await self._run(SQL["save_topics"], account_id=account_id, user_id=user_id, topics=text)
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[ClaimedMail]:
-        """Take due mails. One that does not open is logged and left to its lease, as a delivery is."""
+        """Take due mails. One that does not open has no content; a later release's kind is left to its lease."""
         found = sorted(
             await self._all(SQL["claim_due_mails"], limit=limit, token=lease.token, lease_s=lease.seconds),
             key=lambda row: (row["was_due_at"], row["mail_id"]),

@@ -158,4 +158,8 @@ async def test_a_mail_that_does_not_open_keeps_no_other_from_being_sent(rig: Pos
     await add_mails(other_key, new_mail(other_key))
     mail = new_mail(rig)
     await add_mails(rig, mail)
-    assert [one.mail.id for one in await claim_mails(rig)] == [mail.id]
+    unreadable, readable = await claim_mails(rig)
+    assert (unreadable.mail.content, readable.mail.id) == (None, mail.id)
+    assert await record_mail(rig, unreadable, "unreadable", retry_s=0)
+    (again,) = await claim_mails(other_key)
+    assert again.mail.content is not None, "its key may be given again"

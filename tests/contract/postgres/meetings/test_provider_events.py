@@ -10,7 +10,7 @@ from attrs import evolve
 from meetcore.adapters.postgres.meetings.upkeep import provider_event_context
 from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher
 from meetcore.domain.meetings.meetings import MeetingStatus
-from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
+from meetcore.domain.meetings.provider_events import MAX_TRIES, ProviderEvent, ProviderEventKind
 from meetcore.domain.meetings.views import ClaimedEvent, LeaseView, OrphanCheck
 from meetcore.domain.notes.recordings import FileKind
 from meetcore.ports.runtime import Lease
@@ -112,6 +112,23 @@ async def test_an_event_that_does_not_open_keeps_no_other_from_being_worked_on(r
     await add_event(other_key, provider_event(provider_meeting_id="sealed under another key"))
     await add_event(rig, provider_event(provider_meeting_id="ours"))
     assert [one.event.provider_meeting_id for one in await claim_events(rig)] == ["ours"]
+
+
+async def test_an_event_that_does_not_open_is_tried_every_hour_and_dropped_at_the_last_try(rig: PostgresRig):
+    other_key = PostgresRig(rig.pool, AesGcmCipher([bytes(KEY_BYTES)]))
+    id_ = await add_event(other_key, provider_event())
+    assert await claim_events(rig) == []
+    [row] = await rig.rows(
+        "SELECT lease_token, due_at > now() + interval '59 minutes' AS waits FROM provider_events"
+    )
+    assert row == {"lease_token": None, "waits": True}
+    rig.write("UPDATE provider_events SET due_at = now()")
+    (again,) = await claim_events(other_key)
+    assert (again.id, again.tries) == (id_, 2), "its key may be given again"
+    rig.write("UPDATE provider_events SET due_at = now(), tries = %(tries)s", tries=MAX_TRIES - 1)
+    assert await claim_events(rig) == []
+    [row] = await rig.rows("SELECT payload, due_at, lease_token FROM provider_events")
+    assert set(row.values()) == {None}
 
 
 async def test_an_event_of_another_release_keeps_no_other_from_being_worked_on(rig: PostgresRig):

@@ -17,7 +17,7 @@ from meetcore.domain.webhooks.signature import new_secret
 from meetcore.ports.mails import MailRefused, MailUnavailable
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.testing.clock import SeededEntropy
-from meetcore.usecases.mails import FAULT, MailQueue, SendMails
+from meetcore.usecases.mails import FAULT, UNREADABLE, MailQueue, SendMails
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.webhooks.deliver import DeliverWebhooks
 from tests.support.fakes import FakeMailer, FakeMailTexts
@@ -152,6 +152,20 @@ async def test_what_the_server_refuses_for_ever_is_not_tried_again(desk: Desk) -
     await desk.send()()
     (mail,) = desk.mails()
     assert (mail.status, mail.content, mail.last_error) == (MailStatus.FAILED, None, "550 5.1.1")
+
+
+async def test_a_mail_that_does_not_open_is_given_up_after_the_schedule(desk: Desk) -> None:
+    await desk.add(lasts=timedelta(days=2))
+    desk.harness.rig.write("UPDATE mails SET content = %(broken)s", broken=b"\x01 nothing that opens")
+    for wait_s in (0, 72, 360, 2160, 8640, 8 * 3600):
+        desk.advance(wait_s)
+        await desk.send()()
+    assert [(one.status, one.last_error) for one in desk.reported] == [
+        *[(MailStatus.PENDING, UNREADABLE)] * 5, (MailStatus.FAILED, UNREADABLE),
+    ]  # fmt: skip
+    (mail,) = desk.mails()
+    assert (mail.due_at, mail.content) == (None, None)
+    assert desk.mailer.mailbox.mails == ()
 
 
 async def test_an_expired_link_is_not_sent(desk: Desk) -> None:

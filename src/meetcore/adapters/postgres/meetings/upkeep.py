@@ -66,6 +66,8 @@ def _named(check: views.OrphanCheck) -> dict[str, Any]:
     return {"account_id": check.meeting.account_id, "meeting_id": check.meeting.id, "token": check.token}
 
 
+_UNREADABLE_FOR_S = 3600.0
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(provider_events.ProviderEvent)
 
@@ -89,21 +91,27 @@ class PostgresProviderEventInbox(repository.Repository):
         return await self._changed(SQL["add_provider_event"], parameters)
 
     async def claim(self, limit: int, lease: Lease) -> Sequence[views.ClaimedEvent]:
-        """Take events that are due, each under the lease; one that does not open is logged and left to it."""
-        parameters = {"limit": limit, "token": lease.token, "lease_s": lease.seconds}
-        claimed = [
-            self._claimed(row, lease.token)
-            for row in await self._all(SQL["claim_provider_events"], parameters)
-        ]
-        return [one for one in claimed if one is not None]
+        """Take events that are due, each under the lease.
 
-    def _claimed(self, row: columns.Row, token: UUID) -> views.ClaimedEvent | None:
-        try:
-            event = _decoder.decode(self._cipher.open(row["payload"], provider_event_context(row["id"])))
-        except (CipherRefused, msgspec.DecodeError):
-            log.exception("provider event does not open", event_id=str(row["id"]))
-            return None
-        return views.ClaimedEvent(row["id"], event, row["tries"], token, row["had_lease"])
+        One that does not open is logged and postponed for an hour, or dropped at its last try.
+        """
+        parameters = {"limit": limit, "token": lease.token, "lease_s": lease.seconds}
+        claimed = []
+        for row in await self._all(SQL["claim_provider_events"], parameters):
+            try:
+                event = _decoder.decode(self._cipher.open(row["payload"], provider_event_context(row["id"])))
+            except (CipherRefused, msgspec.DecodeError):
+                is_last = row["tries"] >= provider_events.MAX_TRIES
+                log.exception("provider event does not open", event_id=str(row["id"]), is_dropped=is_last)
+                await (
+                    self.done(row["id"], lease.token) if is_last
+                    else self.postpone(row["id"], lease.token, _UNREADABLE_FOR_S)
+                )  # fmt: skip
+            else:
+                claimed.append(
+                    views.ClaimedEvent(row["id"], event, row["tries"], lease.token, row["had_lease"])
+                )
+        return claimed
 
     async def postpone(self, id: UUID, token: UUID, seconds: float) -> None:
         await self._run(SQL["postpone_provider_event"], id=id, token=token, seconds=seconds)
