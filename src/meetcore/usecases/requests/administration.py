@@ -131,6 +131,7 @@ class KeyAdministration:
         now = self.runtime.now()
         async with self.store.begin() as tx:
             before = await tx.registry.load_key(key_id)
+            await check_role(tx, before.account_id, self._member_id, roles.Action.MANAGE_KEYS)
             key = await tx.registry.revoke_key(key_id, now)
             if key != before:
                 action = "key.revoked" if key.client_id is None else "grant.revoked"
@@ -142,6 +143,7 @@ class KeyAdministration:
         now = self.runtime.now()
         async with self.store.begin() as tx:
             before = await tx.registry.load_key(key_id)
+            await check_role(tx, before.account_id, self._member_id, roles.Action.MANAGE_CAPS)
             key = await tx.registry.set_daily_cap(key_id, daily_cap)
             if key != before:
                 await self._record(

@@ -226,6 +226,8 @@ async def test_an_owner_who_is_one_no_more_changes_nothing(at: AccessHarness) ->
         members.revoke_invitation(other, invited.id, None),
         keys.create(other, None, "K", [], None, None, None),
         keys.roll(other, None, minted.key.id, 1, None),
+        keys.set_daily_cap(other, None, minted.key.id, 5),
+        keys.revoke(other, None, minted.key.id),
     ):
         with pytest.raises(ActionNotAllowed):
             await change
