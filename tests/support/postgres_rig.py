@@ -276,11 +276,11 @@ class PostgresRig:
             hosts=Jsonb([{name: _json(value) for name, value in asdict(host).items()} for host in hosts]),
         )
 
-    async def until_lock_contended(self) -> None:
+    async def until_lock_contended(self, waiting: int = 1) -> None:
         statement = """SELECT count(*) AS waiting FROM pg_stat_activity
             WHERE datname = current_database() AND wait_event_type = 'Lock'"""
         async with asyncio.timeout(20):
-            while (await self.rows(statement))[0]["waiting"] == 0:
+            while (await self.rows(statement))[0]["waiting"] < waiting:
                 pass
 
     async def entries(self, account_id: UUID) -> list[Entry]:

@@ -31,6 +31,7 @@ from tests.support.note_transactions import (
     fail_unclaimed,
     find_note,
     keep_recording,
+    new_recording,
     queued,
     recorded,
     settle,
@@ -408,6 +409,36 @@ async def test_a_meeting_stays_while_its_recording_is_looked_for_or_orphans_are(
     doubtful = await scheduled(rig, customer, MeetingSpec(meeting.end_at, orphan_window_s=60.0))
     await _end(rig, doubtful)
     assert await rig.retention.remove_meetings(FAR) == Removal(0, is_over=True)
+
+
+async def test_a_meeting_stays_while_a_recording_of_it_is_being_stored(rig: PostgresRig) -> None:
+    customer = await _customer(rig)
+    meeting = await _over(rig, customer)
+    async with rig.store.begin() as tx:
+        assert await tx.meetings.load_by_provider_id(*_at_provider(meeting)) is not None
+        removal = await rig.retention.remove_meetings(FAR)
+        await tx.recordings.save(new_recording(customer, meeting_id=meeting.id))
+    assert removal == Removal(0, is_over=True)
+    assert await rig.queries.find_meeting(customer.account_id, meeting.id) is not None
+
+
+async def test_a_recording_that_waits_for_the_removal_of_its_meeting_finds_none(rig: PostgresRig) -> None:
+    customer = await _customer(rig)
+    meeting = await _over(rig, customer)
+    insert = "INSERT INTO removed_records (account_id, id) VALUES (%(account_id)s, %(id)s)"
+    async with rig.pool.connection() as blocker, blocker.transaction():
+        await blocker.execute(insert, {"account_id": customer.account_id, "id": meeting.id})
+        removal = asyncio.create_task(rig.retention.remove_meetings(FAR))
+        await rig.until_lock_contended()
+        found = asyncio.create_task(rig.alone.meetings.load_by_provider_id(*_at_provider(meeting)))
+        await rig.until_lock_contended(2)
+    assert await removal == Removal(1, is_over=True)
+    assert await found is None
+
+
+def _at_provider(meeting: Meeting) -> tuple[str, str]:
+    assert meeting.provider_meeting_id is not None
+    return meeting.provider, meeting.provider_meeting_id
 
 
 async def _is_known(rig: PostgresRig, customer: Customer, record_id: UUID) -> bool:

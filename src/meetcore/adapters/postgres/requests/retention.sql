@@ -69,13 +69,17 @@ SELECT (SELECT count(*) FROM gone) AS removed, (SELECT count(*) FROM walked) AS 
     (SELECT id FROM walked ORDER BY id DESC LIMIT 1) AS last
 
 -- remove_meetings: Remove the meetings of the next portion of which nothing is unfinished, each with its
--- recording, and keeps the ids that customers could see.
+-- recording, and keep the ids that customers could see. Their accounts are locked: what is written under an account's
+-- lock, as a recording is, finds no meeting once it is removed. An account that another transaction holds, or has
+-- changed since the statement began, is passed over.
 WITH walked AS MATERIALIZED (
     SELECT m.account_id, m.id FROM meetings m
     WHERE m.id > %(after)s AND m.id < %(before)s AND m.status <> 'provisioning' ORDER BY m.id LIMIT %(portion)s
 ), past AS MATERIALIZED (
     SELECT m.account_id, m.id FROM walked JOIN meetings m ON m.account_id = walked.account_id AND m.id = walked.id
+    JOIN accounts a ON a.id = m.account_id
     WHERE m.status = ANY(%(removable)s::text[]) AND m.end_at < %(ended_before)s
+        AND a.version = (SELECT version FROM accounts WHERE id = m.account_id)
         AND m.lease_until IS NULL AND m.due_at IS NULL AND m.hold_id IS NULL
         AND NOT EXISTS (SELECT FROM orphan_checks c WHERE c.account_id = m.account_id AND c.meeting_id = m.id)
         AND NOT EXISTS (SELECT FROM host_reservations h WHERE h.account_id = m.account_id AND h.meeting_id = m.id)
@@ -83,7 +87,9 @@ WITH walked AS MATERIALIZED (
             SELECT FROM recordings r WHERE r.account_id = m.account_id AND r.meeting_id = m.id
                 AND (r.status <> 'expired' OR r.due_at IS NOT NULL OR EXISTS (
                     SELECT FROM notes n WHERE n.account_id = r.account_id AND n.recording_id = r.id)))
-    FOR UPDATE OF m SKIP LOCKED
+    FOR UPDATE OF m SKIP LOCKED FOR NO KEY UPDATE OF a SKIP LOCKED
+), accounts_changed AS (
+    UPDATE accounts SET version = version + 1 WHERE id IN (SELECT account_id FROM past)
 ), chunks AS (
     DELETE FROM transcript_chunks t USING past, recordings r
     WHERE r.account_id = past.account_id AND r.meeting_id = past.id
