@@ -165,7 +165,7 @@ def build(
     if policy.sends_mails:
         from meetcore.usecases.mails import CreditMails, MailQueue
 
-        queue = MailQueue(runtime, policy.base_url, policy.sends_mails, policy.mail_limits)
+        queue = MailQueue(runtime, policy.base_url, policy.sends_mails)
         runtime = evolve(runtime, low_mails=CreditMails(queue).low)
     return Application(ports, policy, reports, runtime, origin)
 
@@ -231,8 +231,7 @@ class Application:
         """Puts mails into the outbox."""
         from meetcore.usecases.mails import MailQueue
 
-        policy = self.policy
-        return MailQueue(self.runtime, policy.base_url, policy.sends_mails, policy.mail_limits)
+        return MailQueue(self.runtime, self.policy.base_url, self.policy.sends_mails)
 
     @cached_property
     def ledger(self) -> VerifyLedger:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
 
-from meetcore.domain.mails.mails import MAIL_DELAYS_S, MailLimits
 from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
 from meetcore.domain.meetings.provider_events import DEFAULT_WINDOW_S
 from meetcore.domain.meetings.sessions import DEFAULT_EMPTY_FOR
@@ -18,11 +17,9 @@ from meetcore.domain.money.pricing import DEFAULT_TIERS
 from meetcore.domain.notes.notes import BY_RULES
 from meetcore.domain.notes.recordings import RETENTION
 from meetcore.domain.payments.packages import PackageCatalogue
-from meetcore.domain.requests.idempotency import MAX_WAITING_DUPLICATES
 from meetcore.domain.requests.rate_window import Quotas
 from meetcore.domain.requests.retention import Retention
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
-from meetcore.domain.webhooks.endpoints import ENDPOINTS_PER_ACCOUNT
 from meetcore.domain.webhooks.events import EVENTS_KEPT
 from meetcore.domain.webhooks.retry_schedule import NOTE_DELAYS_S, RetrySchedule
 from meetcore.domain.webhooks.views import ClaimLimits
@@ -99,16 +96,13 @@ class Policy:
     key_prefix: str = "mk"
     quotas: Quotas = field(factory=Quotas)
     pages_per_minute: int = PAGES_PER_MINUTE
-    duplicates_waiting: int = MAX_WAITING_DUPLICATES
     unknown_keys_at_once: int = 2
-    unknown_key_remembered: timedelta = timedelta(seconds=10)
     meeting_lease_s: float = 20.0
     orphan_window_s: float = DEFAULT_WINDOW_S
     empty_for: timedelta = DEFAULT_EMPTY_FOR
     account_creations_percent: int = DEFAULT_SHARE_PERCENT
     allowed_networks: tuple[Network, ...] = ()
     denied_networks: tuple[Network, ...] = ()
-    endpoints_per_account: int = ENDPOINTS_PER_ACCOUNT
     retry_schedule: RetrySchedule = field(factory=RetrySchedule)
     webhook_lease_s: float = 30.0
     claim_limits: ClaimLimits = field(factory=ClaimLimits)
@@ -123,8 +117,6 @@ class Policy:
     four_eyes_above: int | None = None
     sends_mails: bool = False
     sign_up: SignUpMode = SignUpMode.CLOSED
-    mail_limits: MailLimits = field(factory=MailLimits)
-    mail_schedule: RetrySchedule = field(factory=lambda: RetrySchedule(MAIL_DELAYS_S))
     periods: Periods = field(factory=Periods)
     link_keys: tuple[bytes, ...] = field(default=(), repr=False)
     chain_keys: tuple[ChainKey, ...] = field(default=(), repr=False)

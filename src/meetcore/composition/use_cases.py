@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from meetcore.composition.application import Application, NotePorts, Part
-from meetcore.composition.policy import Policy
 from meetcore.domain.members.audit import SERVICE
 from meetcore.usecases.api import UseCases
 from meetcore.usecases.mails import CreditMails, SendMails
@@ -39,7 +38,7 @@ from meetcore.usecases.notes.note_charges import ConcludeRecording, EditNote
 from meetcore.usecases.payments.follow_payments import FollowPayments, ReceiveNotification, SettlePayment
 from meetcore.usecases.payments.refunds import ConsolePayments, refund_within
 from meetcore.usecases.payments.start_payment import StartPayment
-from meetcore.usecases.requests import admit, console, erasure, idempotency
+from meetcore.usecases.requests import admit, console, erasure
 from meetcore.usecases.runtime import PeriodicTask
 from meetcore.usecases.webhooks import deliver, endpoints
 
@@ -117,12 +116,11 @@ def build_api(app: Application) -> UseCases:
             orphan_window_s=policy.orphan_window_s,
         ),
         cancel_meeting.CancelMeeting(
-            store, queries, provider, meetings.cancellation, meetings.reconcile, notifier, runtime, lease_s,
-            limit=idempotency.DuplicateLimit(policy.duplicates_waiting),
+            store, queries, provider, meetings.cancellation, meetings.reconcile, notifier, runtime, lease_s
         ),
         endpoints.Webhooks(
             store, ports.resolver, notifier, runtime, policy.allowed_networks, policy.denied_networks,
-            policy.endpoints_per_account, kept,
+            kept=kept,
         ),
         downloads.DownloadRecording(queries, policy.link_keys),
         recordings.DeleteRecording(store, notifier, ports.notes_notifier, runtime, reports.failed_note),
@@ -143,12 +141,8 @@ def build_admit(app: Application) -> admit.Admit:
     return admit.Admit(
         ports.queries, ports.counters, policy.quotas, policy.key_prefix, admit.TrackKeyUse(ports.key_uses),
         admit.CollectRequests(ports.request_log, app.reports.dropped_requests),
-        idempotency.DuplicateLimit(policy.duplicates_waiting), _key_lookups(policy),
+        lookups=admit.KeyLookups(policy.unknown_keys_at_once),
     )  # fmt: skip
-
-
-def _key_lookups(policy: Policy) -> admit.KeyLookups:
-    return admit.KeyLookups(policy.unknown_keys_at_once, admit.DigestMemory(policy.unknown_key_remembered))
 
 
 def build_deliver(app: Application) -> deliver.DeliverWebhooks | None:
@@ -219,8 +213,9 @@ class Access:
             is_operators=True, report=report,
         )  # fmt: skip
         self.operator_tokens = OperatorTokens(
-            store, queries, counters, runtime, policy.key_prefix, _key_lookups(policy), origin
-        )
+            store, queries, counters, runtime, policy.key_prefix,
+            admit.KeyLookups(policy.unknown_keys_at_once), origin,
+        )  # fmt: skip
         self.forget_identities = ForgetIdentities(store, runtime, origin)
 
 
@@ -313,8 +308,8 @@ def _mail_tasks(app: Application) -> tuple[PeriodicTask, ...]:
     if ports.mails is None:
         return ()
     send = SendMails(
-        ports.store, ports.mails.mailer, ports.mails.texts, runtime, policy.mail_schedule,
-        reports.failed_mail, reports.expired_mail,
+        ports.store, ports.mails.mailer, ports.mails.texts, runtime, on_failed=reports.failed_mail,
+        on_expired_lease=reports.expired_mail,
     )  # fmt: skip
     statements = MailStatements(ports.store, ports.queries, app.mail_queue, ports.notifier, runtime)
     return (
