@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from meetcore.adapters.api.http_common import RequestLimits
 from meetcore.adapters.web import shared_pages, sign_up, texts, visit, web_app
-from meetcore.adapters.web.cookies import DASHBOARD, Cookies
-from meetcore.adapters.web.home import home_route
+from meetcore.adapters.web.cookies import DASHBOARD
 from meetcore.adapters.web.pages import (
     connect,
     credits,
@@ -26,7 +26,7 @@ from meetcore.adapters.web.pages import (
     statements,
     webhooks,
 )
-from meetcore.adapters.web.sign_in import ProviderSignInPages, SignInPages
+from meetcore.adapters.web.sign_in import SignInPages
 from meetcore.adapters.web.templates import asset_route
 from meetcore.domain.members.roles import Action, check_allowed, is_allowed
 from meetcore.domain.members.sessions import is_view
@@ -75,14 +75,16 @@ def dashboard_routes(
     `api` answers the requests of the playground. `base_url`'s scheme decides whether cookies are bound to
     TLS.
     """
-    area = _area(use, api)
-    cookies = Cookies(area.site, is_secure=urlsplit(base_url).scheme == "https")
-    site = web_app.Site(cookies, area, base_url, limits, proxies)
+    site = web_app.Site(_area(use, api), base_url, limits, proxies)
     sign_in = SignInPages(site)
+
+    async def show_home(_request: Request, look: visit.Look, _browser: str) -> Response:
+        """Show what the service is, and the ways to the dashboard, to an account and to the documents."""
+        return look.page("home.html", can_sign_up=site.area.can_sign_up)
+
     return [
         asset_route(),
-        *([home_route(sign_in)] if has_home else []),
-        *ProviderSignInPages(sign_in).routes,
+        *([sign_in.route("/", "GET", show_home)] if has_home else []),
         *sign_in.routes,
         *sign_up.SignUpPages(sign_in).routes,
         *site.routes(PAGES),

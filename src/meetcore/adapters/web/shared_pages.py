@@ -1,12 +1,14 @@
 """Pages that the dashboard and the console have alike: passkeys, sessions, and the audit log."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
+from attrs import frozen
 from starlette.responses import JSONResponse, Response
 
-from meetcore.adapters.web import audit_texts, forms
+from meetcore.adapters.web import forms
+from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import HEADERS, AreaPage, AreaVisit, Ask, Handler, Question, see_other
 from meetcore.domain.errors import DomainError
 from meetcore.domain.members import audit, views
@@ -17,15 +19,164 @@ AnyPage = AreaPage[Any, Any, Any]
 ListEntries = Callable[[Any, int, UUID | None], Awaitable[Sequence[audit.AuditEntry]]]
 
 
+ACTION_TEXTS: Final[Mapping[str, str]] = {
+    "account.created": _("account opened"),
+    "account.erased": _("account erased"),
+    "account.exported": _("account exported as a file"),
+    "account.read": _("account read by an operator"),
+    "account.resumed": _("account resumed"),
+    "account.searched": _("accounts searched by an operator"),
+    "account.statement_mails_changed": _("e-mails of statements changed"),
+    "account.suspended": _("account suspended"),
+    "account.threshold_changed": _("threshold of credits changed"),
+    "account.viewed": _("dashboard looked at by an operator"),
+    "billing.changed": _("billing details changed"),
+    "credits.adjusted": _("credits adjusted"),
+    "credits.proposal_approved": _("proposal of credits approved"),
+    "credits.proposal_rejected": _("proposal of credits rejected"),
+    "credits.proposed": _("credits proposed"),
+    "credits.refunded": _("credits of a payment taken back"),
+    "credits.topped_up": _("credits topped up"),
+    "grant.given": _("program connected"),
+    "grant.refused": _("connection of a program refused"),
+    "grant.revoked": _("connection of a program revoked"),
+    "host.added": _("host added"),
+    "host.disabled": _("host disabled"),
+    "host.enabled": _("host enabled"),
+    "identity.forgotten": _("person at the OpenID provider forgotten"),
+    "key.cap_changed": _("daily cap of an API key changed"),
+    "key.created": _("API key created"),
+    "key.revoked": _("API key revoked"),
+    "key.rolled": _("API key replaced"),
+    "ledger.downloaded": _("ledger downloaded as CSV"),
+    "meeting.adopted": _("meeting at the provider adopted"),
+    "meeting.cancelled": _("meeting cancelled"),
+    "meeting.created": _("meeting created"),
+    "meeting.ended": _("meeting ended"),
+    "meeting.finished_by_operator": _("meeting in doubt finished"),
+    "meeting.gone": _("meeting that is gone at the provider cancelled"),
+    "meeting.kept_by_operator": _("meeting in doubt kept"),
+    "meeting.lost": _("meeting without a record removed at the provider"),
+    "meeting.undone_by_operator": _("meeting in doubt undone"),
+    "member.invitation_revoked": _("invitation revoked"),
+    "member.invited": _("member invited"),
+    "member.joined": _("member joined"),
+    "member.removed": _("member removed"),
+    "member.role_changed": _("role of a member changed"),
+    "note.edited": _("notes corrected"),
+    "operator.added": _("operator added"),
+    "operator.removed": _("operator removed"),
+    "operator_token.created": _("operator token created"),
+    "operator_token.revoked": _("operator token revoked"),
+    "payment.accepted": _("payment in doubt accepted"),
+    "payment.dismissed": _("doubt of a payment closed"),
+    "payment.started": _("payment for credits started"),
+    "passkey.added": _("passkey added"),
+    "passkey.removed": _("passkey removed"),
+    "portal_link.created": _("sign-in link made"),
+    "secrets.reseal_started": _("encryption of secrets under the new key begun"),
+    "secrets.resealed": _("secrets encrypted under the new key"),
+    "session.ended": _("session ended"),
+    "session.others_ended": _("signed out everywhere else"),
+    "session.refused": _("sign-in refused"),
+    "session.started": _("signed in"),
+    "webhook.changed": _("webhook changed"),
+    "webhook.deliveries_recovered": _("failed deliveries of a webhook sent again"),
+    "webhook.delivery_resent": _("delivery of a webhook sent again"),
+    "webhook.registered": _("webhook registered"),
+    "webhook.removed": _("webhook removed"),
+    "webhook.secret_rotated": _("secret of a webhook rotated"),
+    "webhook.secret_shown": _("secret of a webhook shown"),
+    "webhook.test_sent": _("test of a webhook sent"),
+}
+"""Each change that an entry may record."""
+
+ACTOR_TEXTS: Final[Mapping[audit.ActorKind, str]] = {
+    audit.ActorKind.MEMBER: _("member"),
+    audit.ActorKind.GUEST: _("guest"),
+    audit.ActorKind.OPERATOR: _("operator"),
+    audit.ActorKind.SYSTEM: _("system"),
+}
+
+DETAIL_TEXTS: Final[Mapping[str, str]] = {
+    "account": _("account"),
+    "after": _("after"),
+    "amount": _("amount"),
+    "before": _("before"),
+    "by_sign_up": _("by the sign-up page"),
+    "client": _("program"),
+    "credits": _("credits"),
+    "currency": _("currency"),
+    "daily_cap": _("daily cap"),
+    "deliveries": _("deliveries"),
+    "doubt": _("doubt"),
+    "email": _("e-mail address"),
+    "ended": _("sessions ended"),
+    "event_id": _("event"),
+    "expires_at": _("expires"),
+    "found": _("found"),
+    "host": _("host"),
+    "how": _("way"),
+    "kind": _("kind"),
+    "minutes": _("minutes"),
+    "name": _("name"),
+    "new_key_id": _("new key"),
+    "overlap_h": _("hours with the old one"),
+    "parts": _("parts"),
+    "proposed_by": _("proposed by"),
+    "provider_meeting_id": _("number at the provider"),
+    "provider_user_id": _("user at the provider"),
+    "reason": _("reason"),
+    "reference": _("reference"),
+    "role": _("role"),
+    "scopes": _("scopes"),
+    "since": _("since"),
+    "state": _("status"),
+    "title": _("title"),
+    "values": _("values"),
+    "webhook_id": _("webhook"),
+}
+"""What the details of entries are, by their names; another name is shown as it is."""
+
+
+@frozen
+class AuditRow:
+    """An entry as a page shows it. `what` is empty for an action of a release to come."""
+
+    entry: audit.AuditEntry
+    what: str
+    actor_kind: str
+    details: str
+
+
 def audit_page(root: str, action: Any, use: Callable[[Any], ListEntries]) -> AnyPage:
     """Declare an audit log's page for an action: who changed what, from where and when, newest first."""
 
     async def show(visit: AnyVisit) -> Response:
         found = await use(visit.use)(visit.signed_in, forms.PAGE_SIZE + 1, forms.read_before(visit))
         shown, older = forms.first_page(visit, found, lambda one: one.id)
-        return visit.page("audit.html", rows=audit_texts.audit_rows(visit, shown), older=older)
+        return visit.page("audit.html", rows=[_audit_row(visit, each) for each in shown], older=older)
 
     return AreaPage("GET", root, action, handle=show)
+
+
+def _audit_row(visit: AnyVisit, entry: audit.AuditEntry) -> AuditRow:
+    details = {name: value for name, value in entry.details.items() if value is not None}
+    return AuditRow(
+        entry,
+        visit.text(ACTION_TEXTS.get(entry.action, "")),
+        visit.text(ACTOR_TEXTS[entry.actor.kind]),
+        "; ".join(
+            f"{visit.text(DETAIL_TEXTS.get(name, name))}: {_shown(visit, value)}"
+            for name, value in details.items()
+        ),
+    )
+
+
+def _shown(visit: AnyVisit, value: audit.Detail) -> str:
+    if isinstance(value, bool):
+        return visit.text(_("yes") if value else _("no"))
+    return str(value)
 
 
 def session_pages(root: str, back: str, action: Any) -> Sequence[AnyPage]:

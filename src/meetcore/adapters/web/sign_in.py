@@ -28,6 +28,7 @@ from meetcore.ports import identity, store
 from meetcore.usecases.members.sign_in_links import Browser, NewOperatorSession, NewSession
 
 BROWSER_KEPT: Final = timedelta(days=1)
+MAX_CODE: Final = 4096
 
 _SENT: Final = _(
     "If %(email)s has access, a link is on its way. It works once, for 15 minutes, in this browser. "
@@ -93,6 +94,9 @@ class SignInPages(Generic[Who, Use, Allowed]):
         root, sign_in = self.site.area.root, self.site.area.sign_in
         link = f"{sign_in}/{{token}}"
         return [
+            # Before those of links, whose tokens could be their names.
+            self.route(f"{sign_in}/oidc", "GET", self.leave_to_provider),
+            self.route(f"{sign_in}/oidc/callback", "GET", self.enter_from_provider),
             self.route(sign_in, "GET", self.ask),
             self.route(sign_in, "POST", self.send),
             self.route(f"{sign_in}/passkey/options", "POST", self.ask_passkey),
@@ -263,47 +267,28 @@ class SignInPages(Generic[Who, Use, Allowed]):
             can_sign_up=area.can_sign_up, has_provider=use.identity_sign_in.is_possible,
         )  # fmt: skip
 
-
-MAX_CODE = 4096
-
-
-@frozen
-class ProviderSignInPages(Generic[Who, Use, Allowed]):
-    """The way to a provider and back; 404 where there is none."""
-
-    sign_in: SignInPages[Who, Use, Allowed]
-
-    @property
-    def routes(self) -> list[Route]:
-        """The routes, for the application; before those of links, whose tokens could be their names."""
-        root = f"{self.sign_in.site.area.sign_in}/oidc"
-        return [
-            self.sign_in.route(root, "GET", self.leave),
-            self.sign_in.route(f"{root}/callback", "GET", self.enter),
-        ]
-
-    async def leave(self, request: Request, look: Look, _browser: str) -> Response:
-        """Send the browser to the provider."""
-        site, query = self.sign_in.site, request.query_params
+    async def leave_to_provider(self, request: Request, look: Look, _browser: str) -> Response:
+        """Send the browser to the OpenID provider; 404 where there is none."""
+        site, query = self.site, request.query_params
         token = mint_token(site.area.use.runtime.entropy.token_bytes(TOKEN_BYTES))
         asks_again = query.get("reason") == "fresh"
         try:
             url = await site.area.use.identity_sign_in.ask(token, site.client_address(request), asks_again)
         except (Unprocessable, RateLimited) as refusal:
-            return self._refused(look, refusal)
+            return self._refused_by_provider(look, refusal)
         answer = RedirectResponse(url, 303, HEADERS)
         site.cookies.set(answer, site.cookies.provider, token, FLOW_FOR)
         site.cookies.set(answer, site.cookies.after, own_path(query.get("next", ""), look.root), FLOW_FOR)
         return answer
 
-    async def enter(self, request: Request, look: Look, browser: str) -> Response:
+    async def enter_from_provider(self, request: Request, look: Look, browser: str) -> Response:
         """Begin a session by the answer of the provider."""
-        site, query = self.sign_in.site, request.query_params
+        site, query = self.site, request.query_params
         token = site.cookies.read(request, site.cookies.provider)
         state, code, issuer = query.get("state", ""), query.get("code", ""), query.get("iss")
         answer = identity.ProviderAnswer(code[:MAX_CODE], issuer)
         try:
-            response = await self.sign_in.begin(
+            response = await self.begin(
                 request,
                 look,
                 browser,
@@ -311,11 +296,11 @@ class ProviderSignInPages(Generic[Who, Use, Allowed]):
                 None,
             )
         except (Unprocessable, RateLimited) as refusal:
-            response = self._refused(look, refusal)
+            response = self._refused_by_provider(look, refusal)
         site.cookies.clear(response, site.cookies.provider)
         return response
 
-    def _refused(self, look: Look, refusal: Unprocessable | RateLimited) -> Response:
+    def _refused_by_provider(self, look: Look, refusal: Unprocessable | RateLimited) -> Response:
         texts: dict[type[DomainError], str] = {
             Unprocessable: _(
                 "It was begun in another browser or too long ago, the provider refused, or your address has "
@@ -328,6 +313,6 @@ class ProviderSignInPages(Generic[Who, Use, Allowed]):
             RateLimited: _("Too many attempts. Wait some minutes."),
         }
         return look.message(
-            _("The sign-in did not work"), look.text(texts[type(refusal)]), self.sign_in.site.area.sign_in,
+            _("The sign-in did not work"), look.text(texts[type(refusal)]), self.site.area.sign_in,
             _("Try again"), 429 if isinstance(refusal, RateLimited) else 422,
         )  # fmt: skip

@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Final, Generic
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import structlog
-from attrs import evolve, frozen
+from attrs import Factory, evolve, field, frozen
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -80,11 +80,15 @@ class Site(Generic[Who, Use, Allowed]):
     `base_url` names the origin of its pages; `proxies` are trusted to name the client's address.
     """
 
-    cookies: Cookies
     area: Area[Who, Use, Allowed]
     base_url: str
     limits: RequestLimits = DEFAULT_LIMITS
     proxies: Sequence[Network] = ()
+    cookies: Cookies = field(init=False, default=Factory(lambda site: site.make_cookies(), takes_self=True))
+
+    def make_cookies(self) -> Cookies:
+        """Name the cookies of the area: they are bound to TLS where the base URL has it."""
+        return Cookies(self.area.site, is_secure=urlsplit(self.base_url).scheme == "https")
 
     def client_address(self, request: Request) -> str | None:
         """Return the client's address, for the audit log and the limits on sign-in."""

@@ -6,8 +6,8 @@ import ast
 import re
 from pathlib import Path
 
-from meetcore.adapters.web.audit_texts import ACTION_TEXTS
 from meetcore.adapters.web.console.health import CHECKS
+from meetcore.adapters.web.shared_pages import ACTION_TEXTS
 from meetcore.composition.database_checks import DATABASE_CHECKS
 from meetcore.composition.doctor import SERVICE_CHECKS
 

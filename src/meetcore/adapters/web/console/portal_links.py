@@ -54,7 +54,6 @@ class PortalLinkRoute:
     """Answers requests for links."""
 
     site: Site[views.SignedInOperator, dashboard.ConsoleUseCases, roles.OperatorAction]
-    base_url: str
 
     @property
     def route(self) -> Route:
@@ -97,7 +96,7 @@ class PortalLinkRoute:
             else ServiceUnavailable("The service is out of reach for a moment.", 5)
         )
         log.warning("portal link refused", code=refusal.code, request_id=request_id)
-        answer = render_error(refusal, self.base_url, request_id)
+        answer = render_error(refusal, self.site.base_url, request_id)
         return _json(answer.status, answer.body, {"X-Request-Id": request_id} | headers_of(refusal))
 
 

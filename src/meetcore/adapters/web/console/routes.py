@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
+from starlette.responses import Response
 from starlette.routing import Route
 
 from meetcore.adapters.api.http_common import RequestLimits
 from meetcore.adapters.web import shared_pages, visit, web_app
-from meetcore.adapters.web.console import accounts, health, meetings, money, payments, portal_links, sessions
-from meetcore.adapters.web.cookies import Cookies
-from meetcore.adapters.web.sign_in import ProviderSignInPages, SignInPages
+from meetcore.adapters.web.console import accounts, health, meetings, money, payments, portal_links
+from meetcore.adapters.web.sign_in import SignInPages
 from meetcore.adapters.web.texts import OPERATOR_ROLES, _
 from meetcore.domain.members.roles import OPERATORS_ALLOWED, OperatorAction, check_operator_allowed
 from meetcore.domain.members.views import SignedInOperator
@@ -18,15 +17,27 @@ from meetcore.domain.webhooks.addresses import Network
 from meetcore.usecases.members.dashboard import ConsoleUseCases
 from meetcore.usecases.members.passkeys import CONSOLE_PAGE
 
+SESSIONS: Final = "/console/sessions"
+
+
+@visit.ConsolePage("GET", SESSIONS, OperatorAction.MANAGE_SESSIONS)
+async def list_sessions(here: visit.ConsoleVisit) -> Response:
+    """List where the operator is signed in."""
+    who = here.signed_in
+    sessions = [(each, who.operator.email) for each in await here.use.sessions.list_own(who)]
+    return here.page("console/sessions.html", sessions=sessions, own_id=who.session.id)
+
+
 PAGES: Final[Sequence[visit.ConsolePage]] = (
     *(
         page
-        for room in (accounts, money, payments, meetings, health, sessions)
+        for room in (accounts, money, payments, meetings, health)
         for page in vars(room).values()
         if isinstance(page, visit.AreaPage)
     ),
     shared_pages.audit_page("/console/audit", OperatorAction.VIEW_AUDIT, lambda use: use.audit.list_entries),
-    *shared_pages.session_pages(sessions.ROOT, sessions.ROOT, OperatorAction.MANAGE_SESSIONS),
+    list_sessions,
+    *shared_pages.session_pages(SESSIONS, SESSIONS, OperatorAction.MANAGE_SESSIONS),
     *shared_pages.passkey_pages(CONSOLE_PAGE, OperatorAction.MANAGE_PASSKEYS),
 )
 """The pages for operators, in the order in which their routes are tried."""
@@ -49,18 +60,9 @@ def console_routes(
     use: ConsoleUseCases, base_url: str, limits: RequestLimits, proxies: Sequence[Network] = ()
 ) -> list[Route]:
     """Build the routes under `/console`; see `dashboard_routes`, which has the assets of both."""
-    area = _area(use)
-    cookies = Cookies(area.site, is_secure=urlsplit(base_url).scheme == "https")
-    site = web_app.Site(cookies, area, base_url, limits, proxies)
-    links = portal_links.PortalLinkRoute(site, base_url)
-    sign_in = SignInPages(site)
-    return [
-        *ProviderSignInPages(sign_in).routes,
-        *sign_in.routes,
-        links.route,
-        *site.routes(PAGES),
-        site.rest,
-    ]
+    site = web_app.Site(_area(use), base_url, limits, proxies)
+    links = portal_links.PortalLinkRoute(site)
+    return [*SignInPages(site).routes, links.route, *site.routes(PAGES), site.rest]
 
 
 def _area(use: ConsoleUseCases) -> visit.Area[SignedInOperator, ConsoleUseCases, OperatorAction]:

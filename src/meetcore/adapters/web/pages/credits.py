@@ -27,6 +27,26 @@ _WITH_RECEIPT: Final = (PaymentStatus.PAID, PaymentStatus.REFUNDED)
 
 
 @frozen
+class Hint:
+    """Something that needs attention, with the page where it is dealt with; `kind` is that of a notice."""
+
+    text: str
+    path: str
+    link: str
+    kind: str = "warn"
+
+
+def buy_hint(visit: Visit, text: str, kind: str = "warn") -> Hint:
+    """Add to a translated text how credits are got: to those who cannot buy them, whom to ask."""
+    if not visit.may(Action.BUY_CREDITS):
+        ask = visit.text("An owner of the account, or a member with the role Finance, can buy credits.")
+        return Hint(f"{text} {ask}", ROOT, visit.text("Credits"), kind)
+    is_open = visit.use.credits.show_shop(visit.signed_in, visit.now).is_open
+    link = _("Buy credits") if is_open else _("How to get credits")
+    return Hint(text, ROOT, visit.text(link), kind)
+
+
+@frozen
 class _Offer:
     """A package with its order, and the key of its form."""
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from meetcore.adapters.web.calendar_files import MEDIA_TYPE, CalendarEvent, calendar_file
 from meetcore.adapters.web.formats import format_clock, format_count, format_instant
 from meetcore.adapters.web.forms import FORM, apply, apply_again, back_to, explain, explain_all, send_file
-from meetcore.adapters.web.pages.hints import buy_hint
+from meetcore.adapters.web.pages.credits import buy_hint
 from meetcore.adapters.web.pages.meeting_lists import ROOT, meeting_state
 from meetcore.adapters.web.pages.notes import ROOT as NOTES
 from meetcore.adapters.web.pages.notes import note_state, player_of

@@ -8,7 +8,7 @@ from typing import Final
 from starlette.responses import Response
 
 from meetcore.adapters.web import formats, markup
-from meetcore.adapters.web.pages.hints import Hint, buy_hint
+from meetcore.adapters.web.pages.credits import Hint, buy_hint
 from meetcore.adapters.web.pages.meeting_lists import meeting_rows, today_begins_at
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import Page, Visit
