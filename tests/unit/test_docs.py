@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from meetcore.adapters.settings import PREFIX, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLE_PAGES = sorted((ROOT / "examples").glob("**/README.md"))
 OTHER_PAGES = [
-    ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "examples").glob("**/README.md")),
+    ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *EXAMPLE_PAGES,
     ROOT / "packaging" / "typescript" / "README.md",
 ]  # fmt: skip
 SHARED = "<!-- the Python blocks of this page share one namespace -->"
@@ -56,9 +57,9 @@ def runner_of(page: Path) -> str:
     return found["runner"] if found else ""
 
 
-def python_blocks(*, runner: str = "") -> Iterator[Block]:
+def python_blocks(pages: Sequence[Path] = PAGES, *, runner: str = "") -> Iterator[Block]:
     """Those that run by themselves, or those that speak to a service and are run by other tests."""
-    for page in PAGES:
+    for page in pages:
         if runner_of(page) != runner:
             continue
         text = SHOWN.sub(lambda shown: "\n" * shown[0].count("\n"), page.read_text("utf-8"))
@@ -86,7 +87,9 @@ def anchors_of(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for text in headings}
 
 
-@pytest.mark.parametrize("block", list(python_blocks()), ids=lambda block: block.name)
+@pytest.mark.parametrize(
+    "block", [*python_blocks(), *python_blocks(EXAMPLE_PAGES)], ids=lambda block: block.name
+)
 def test_python_runs(block: Block) -> None:
     namespace: dict[str, Any] = {"__name__": "__docs__"}
     for line, code in block.parts:
