@@ -31,7 +31,8 @@ from tests.support.transactions import (
 AT_ONCE = ReleasePace(1_000, timedelta(0))
 GOOD = Attempt(AT, 12, status_code=200, response_excerpt="ok", address="203.0.113.7")
 BAD = Attempt(AT, 12, status_code=500, error="status_500")
-SCHEDULE = RetrySchedule()
+SCHEDULE = RetrySchedule((3_600,) * 10)
+"""As many attempts as by default, and no other one is due within a test, however slow the machine is."""
 
 
 async def outbox(rig: PostgresRig, count: int = 1, **fields: Any) -> tuple[Customer, Endpoint]:
