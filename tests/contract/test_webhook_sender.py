@@ -13,6 +13,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable
 from ipaddress import IPv4Address, ip_address
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from attrs import define, evolve
@@ -24,7 +25,7 @@ from meetcore.adapters.webhook_sender.connection import excerpt_of, retry_after_
 from meetcore.domain.webhooks.deliveries import Attempt, judge
 from meetcore.ports.webhook_sender import WebhookSender
 from meetcore.testing.contracts.webhook_sender import MakeSender, SenderSetting, WebhookSenderContract
-from meetcore.testing.contracts.webhook_setting import HOST, LOOPBACK, NOW, SOON_S, StaticResolver, a_post
+from meetcore.testing.contracts.webhook_setting import HOST, LOOPBACK, NOW, StaticResolver, a_post
 from meetcore.testing.receiver import (
     OK,
     Authority,
@@ -72,6 +73,35 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path)
 
 
+LIMIT_S = 30.0
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.Timeout]:
+    """The clocks of the attempts that have begun."""
+    begun: list[asyncio.Timeout] = []
+
+    def timeout(limit_s: float) -> asyncio.Timeout:
+        clock = asyncio.timeout(limit_s)
+        if limit_s == LIMIT_S:
+            begun.append(clock)
+        return clock
+
+    # Its own name for asyncio: others in this loop have clocks, too.
+    monkeypatch.setattr(sender_module, "asyncio", SimpleNamespace(**{**vars(asyncio), "timeout": timeout}))
+    return begun
+
+
+def running_out(clocks: list[asyncio.Timeout]) -> Behaviour:
+    """Send nothing, and let the clock of the last attempt run out."""
+
+    async def behaviour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        clocks[-1].reschedule(asyncio.get_running_loop().time())
+        await hang(reader, writer)
+
+    return behaviour
+
+
 @contextlib.asynccontextmanager
 async def sending(
     authority: Authority, receiver: Receiver | None = None, **options: object
@@ -79,7 +109,7 @@ async def sending(
     """A sender that believes the test authority; a receiver given is dialled for HOST, without vetting."""
     settings: dict[str, object] = {
         "ca_file": authority.ca_file,
-        "timeout_s": 5.0,
+        "timeout_s": LIMIT_S,
         "now": lambda: NOW,
         **options,
     }
@@ -319,10 +349,10 @@ async def test_what_some_would_still_call_http_is_invalid(authority: Authority, 
 
 
 async def test_a_closed_port_is_connect_failed_without_details(authority: Authority) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        overrides = {HOST: closed.getsockname()}
-    async with sending(authority, dial_overrides=overrides) as sender:
-        attempt = await sender.post(a_post())
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        async with sending(authority, dial_overrides={HOST: closed.getsockname()}) as sender:
+            attempt = await sender.post(a_post())
     assert evolve(attempt, duration_ms=0) == Attempt(NOW, 0, error="connect_failed")
 
 
@@ -337,15 +367,15 @@ async def test_a_connection_is_used_again(authority: Authority) -> None:
 
 
 async def test_a_receiver_that_never_answers_takes_no_connection_that_another_one_keeps(
-    authority: Authority,
+    authority: Authority, clocks: list[asyncio.Timeout]
 ) -> None:
     async def by_path(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         is_silent = receiver.heads[-1].startswith(b"POST /silent")
-        await (hang if is_silent else answering(OK))(reader, writer)
+        await (running_out(clocks) if is_silent else answering(OK))(reader, writer)
 
     async with (
         receiving(authority.certified(HOST), by_path) as receiver,
-        sending(authority, receiver, timeout_s=SOON_S) as sender,
+        sending(authority, receiver) as sender,
     ):
         assert (await sender.post(a_post(f"https://{HOST}/silent"))).error == "timeout"
         opened = []
@@ -357,13 +387,15 @@ async def test_a_receiver_that_never_answers_takes_no_connection_that_another_on
     assert opened == [1, 1, 0, 1, 0]
 
 
-async def test_a_receiver_that_answers_again_uses_a_kept_connection(authority: Authority) -> None:
+async def test_a_receiver_that_answers_again_uses_a_kept_connection(
+    authority: Authority, clocks: list[asyncio.Timeout]
+) -> None:
     async def first_hangs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await (hang if len(receiver.heads) == 1 else answering(OK))(reader, writer)
+        await (running_out(clocks) if len(receiver.heads) == 1 else answering(OK))(reader, writer)
 
     async with (
         receiving(authority.certified(HOST), first_hangs) as receiver,
-        sending(authority, receiver, timeout_s=SOON_S) as sender,
+        sending(authority, receiver) as sender,
     ):
         assert [(await sender.post(a_post())).error for _ in range(4)] == ["timeout", None, None, None]
     assert receiver.connections == 2
@@ -384,16 +416,21 @@ async def test_a_pooled_connection_that_the_receiver_gave_up_is_no_failure(
     assert (receiver.connections, len(receiver.heads)) == (2, 3)
 
 
-async def test_the_wait_for_a_place_is_not_on_the_receivers_clock(authority: Authority) -> None:
+async def test_the_wait_for_a_place_is_not_on_the_receivers_clock(
+    authority: Authority, clocks: list[asyncio.Timeout]
+) -> None:
     async def first_hangs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await (hang if len(receiver.heads) == 1 else answering(OK))(reader, writer)
+        begun.append(len(clocks))
+        await (running_out(clocks) if len(receiver.heads) == 1 else answering(OK))(reader, writer)
 
+    begun: list[int] = []
     async with (
         receiving(authority.certified(HOST), first_hangs) as receiver,
-        sending(authority, receiver, timeout_s=SOON_S, max_connections=1) as sender,
+        sending(authority, receiver, max_connections=1) as sender,
     ):
         attempts = await asyncio.gather(*(sender.post(a_post()) for _ in range(2)))
     assert [attempt.error for attempt in attempts] == ["timeout", None]
+    assert begun == [1, 2], "the clock of the second begins when the first has ended"
 
 
 async def test_beyond_so_many_open_connections_none_is_kept(authority: Authority) -> None:

@@ -248,10 +248,10 @@ class WebhookSenderContract:
     async def test_one_clock_runs(
         self, bench: SenderBench, behaviour: Behaviour, status_code: int | None
     ) -> None:
-        attempt = await bench.attempt(behaviour, SOON_S)
+        attempt, limit_s = await bench.timed_out(behaviour)
         assert not judge(attempt)
         assert (attempt.status_code, attempt.error) == (status_code, "timeout")
-        assert SOON_S * 1000 <= attempt.duration_ms < SOON_S * 1000 + 2000
+        assert limit_s * 1000 <= attempt.duration_ms < limit_s * 1000 + 2000
 
     async def test_an_unfinished_handshake_is_a_connect_timeout(self, bench: SenderBench) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -289,14 +289,21 @@ class WebhookSenderContract:
             assert judge(await sender.post(a_post()))
 
     async def test_a_receiver_that_hangs_holds_up_no_other_post(self, bench: SenderBench) -> None:
+        all_hang = asyncio.Event()
+
         async def hangs_for_some(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if sum(b"/hang" in head for head in receiver.heads) == 5:
+                all_hang.set()
             await (hang if b"/hang" in receiver.heads[-1] else answering(OK))(reader, writer)
 
-        async with bench.open(hangs_for_some, timeout_s=2.0) as (sender, receiver):
+        async with bench.open(hangs_for_some) as (sender, receiver):
             hanging = [asyncio.create_task(sender.post(a_post(f"https://{HOST}/hang"))) for _ in range(5)]
+            await all_hang.wait()
             assert judge(await sender.post(a_post()))
             assert not any(task.done() for task in hanging)
-            assert {one.error for one in await asyncio.gather(*hanging)} == {"timeout"}
+            for task in hanging:
+                task.cancel()
+            await asyncio.gather(*hanging, return_exceptions=True)
 
     # Names and addresses
 

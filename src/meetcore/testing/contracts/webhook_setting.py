@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from ipaddress import IPv4Address, IPv4Network
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from attrs import define, evolve, frozen
 from meetcore.domain.errors import HostUnresolved
 from meetcore.domain.webhooks import deliveries, urls
 from meetcore.domain.webhooks.addresses import Address, Network
-from meetcore.ports.webhook_sender import OutgoingPost, Resolver, WebhookSender
+from meetcore.ports.webhook_sender import OutgoingPost, Resolver, SenderFailed, WebhookSender
 from meetcore.testing.receiver import Authority, Behaviour, Receiver, receiving
 
 NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
@@ -61,7 +61,7 @@ class SenderSetting:
     resolver: Resolver
     port: int = 9
     allowed_networks: tuple[Network, ...] = (LOOPBACK,)
-    timeout_s: float = 5.0
+    timeout_s: float = 30.0
     now: Callable[[], datetime] = lambda: NOW
 
 
@@ -100,7 +100,20 @@ class SenderBench:
         ):
             yield sender, receiver
 
-    async def attempt(self, behaviour: Behaviour, timeout_s: float = 5.0) -> deliveries.Attempt:
+    async def attempt(self, behaviour: Behaviour, timeout_s: float = 30.0) -> deliveries.Attempt:
         """Return the result of one post by a new sender."""
         async with self.open(behaviour, timeout_s=timeout_s) as (sender, _):
             return await sender.post(a_post())
+
+    async def timed_out(self, behaviour: Behaviour) -> tuple[deliveries.Attempt, float]:
+        """Return the result of a post that is to time out, and its limit.
+
+        The limit is short, or else longer: on a busy machine the post may not arrive within the short one.
+        """
+        for timeout_s in (SOON_S, 10 * SOON_S):
+            async with self.open(behaviour, timeout_s=timeout_s) as (sender, receiver):
+                with suppress(SenderFailed):
+                    attempt = await sender.post(a_post())
+                    if receiver.heads:
+                        return attempt, timeout_s
+        raise AssertionError(f"no post arrived within {timeout_s} s")
