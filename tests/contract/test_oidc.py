@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from meetcore.adapters.bounded_http import BoundedHttp
 from meetcore.adapters.oidc import MAX_ANSWER_BYTES, OidcClient, OidcProvider, open_http
 from meetcore.adapters.passkeys import WebauthnVerifier
 from meetcore.domain.members.identities import Identity, flow_secrets
@@ -86,6 +87,7 @@ async def test_a_code_that_is_none_is_refused(rig: Rig) -> None:
 
 
 PERSON = {"email": "dewi@example.com", "email_verified": True, "name": "Dewi Ayu"}
+LIMIT_S = 30.0
 METADATA, KEYS, TOKEN = "/tenant/.well-known/openid-configuration", "/keys", "/token"
 
 
@@ -96,6 +98,7 @@ class Rig:
     provider: OidcProvider
     there: OpenIdProvider
     identity: Identity
+    http: BoundedHttp
     seconds: list[float]
 
     async def approve(self, url: str) -> ProviderAnswer:
@@ -109,12 +112,13 @@ class Rig:
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
     async with openid_provider(person=PERSON) as there:
-        http, seconds = open_http(timeout_s=1.0), [0.0]
+        http, seconds = open_http(timeout_s=LIMIT_S), [0.0]
         client = OidcClient(there.issuer, CLIENT_ID, CLIENT_SECRET)
         yield Rig(
             OidcProvider(client, http, lambda: seconds[0]),
             there,
             Identity(there.issuer, "subject", "dewi@example.com", "Dewi Ayu"),
+            http,
             seconds,
         )
         await http.aclose()
@@ -239,6 +243,7 @@ async def test_a_provider_that_does_not_answer_as_one_is_unavailable(rig: Rig, p
     }
     url = "" if path == METADATA else await rig.provider.authorization_url(FLOW, CALLBACK, False)
     rig.there.answers[path] = lambda: replies[fault]
+    rig.http._whole_s = 0.5 if fault == "hang" else LIMIT_S
     with pytest.raises((IdentityUnavailable, IdentityRefused)) as caught:
         await (
             rig.identify()
@@ -248,6 +253,7 @@ async def test_a_provider_that_does_not_answer_as_one_is_unavailable(rig: Rig, p
     assert rig.there.url not in str(caught.value)
     assert "/elsewhere" not in rig.there.calls
     del rig.there.answers[path]
+    rig.http._whole_s = LIMIT_S
     assert await rig.identify() == rig.identity, "nothing of the fault is kept"
 
 

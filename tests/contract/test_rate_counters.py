@@ -23,6 +23,8 @@ from tests.support.kept_log import KeptLog
 
 READ, CREDIT = OperationClass.READ, OperationClass.CREDIT
 MINUTE = 1_796_126_400
+LIMIT_S = 30.0
+"""The time limit of a store that answers."""
 
 
 @pytest.fixture
@@ -105,7 +107,7 @@ class TestMemory(RateCountersContract):
 
 @asynccontextmanager
 async def redis_view(url: str, prefix: str) -> AsyncIterator[RedisRateCounters]:
-    counters = RedisRateCounters(url, prefix=prefix + "rate", timeout_s=5.0)
+    counters = RedisRateCounters(url, prefix=prefix + "rate", timeout_s=LIMIT_S)
     try:
         yield counters
     finally:
@@ -147,12 +149,12 @@ class TestPostgres(SharedRateCountersContract):
     @pytest.fixture
     async def counters(self, counters_database):
         async with pool_at(counters_database) as pool:
-            yield PostgresRateCounters(pool, timeout_s=5.0)
+            yield PostgresRateCounters(pool, timeout_s=LIMIT_S)
 
     @pytest.fixture
     async def other_counters(self, counters_database):
         async with pool_at(counters_database) as pool:
-            yield PostgresRateCounters(pool, timeout_s=5.0)
+            yield PostgresRateCounters(pool, timeout_s=LIMIT_S)
 
     @pytest.fixture
     def an_hour_later(self, counters):
@@ -211,7 +213,7 @@ async def test_memory_keeps_the_present_after_a_clock_that_jumped_ahead():
 
 
 async def test_redis_counters_expire(redis_url: str, redis_prefix: str):
-    counters = RedisRateCounters(redis_url, prefix=redis_prefix)
+    counters = RedisRateCounters(redis_url, prefix=redis_prefix, timeout_s=LIMIT_S)
     await asyncio.gather(counters.hit(uuid4(), READ, MINUTE), counters.hit(uuid4(), CREDIT, MINUTE))
     await counters.aclose()
     async with redis.asyncio.from_url(redis_url) as client:
@@ -223,7 +225,7 @@ async def test_redis_counters_expire(redis_url: str, redis_prefix: str):
 
 
 async def test_a_counter_that_redis_has_lost_expires_again(redis_url: str, redis_prefix: str):
-    counters, key = RedisRateCounters(redis_url, prefix=redis_prefix, timeout_s=5.0), uuid4()
+    counters, key = RedisRateCounters(redis_url, prefix=redis_prefix, timeout_s=LIMIT_S), uuid4()
     async with redis.asyncio.from_url(redis_url) as client:
         for count in range(1, 6):
             assert await counters.hit(key, READ, MINUTE) == count
@@ -238,7 +240,7 @@ async def test_a_counter_that_redis_has_lost_expires_again(redis_url: str, redis
 
 async def test_the_expiry_is_sent_with_the_first_hits_only(redis_prefix: str):
     async with slow_redis() as server:
-        counters, key = RedisRateCounters(server.url, prefix=redis_prefix, timeout_s=5.0), uuid4()
+        counters, key = RedisRateCounters(server.url, prefix=redis_prefix, timeout_s=LIMIT_S), uuid4()
         sent: list[int] = []
         for count, window in ((1, 0), (2, 0), (3, 0), (4, 0), (1, 60), (2, 60), (3, 60)):
             hit = asyncio.create_task(counters.hit(key, READ, MINUTE + window))
@@ -251,7 +253,7 @@ async def test_the_expiry_is_sent_with_the_first_hits_only(redis_prefix: str):
 
 
 async def test_redis_dials_again_after_its_connection_was_cut(redis_url: str, redis_prefix: str):
-    counters, key = RedisRateCounters(redis_url, prefix=redis_prefix, timeout_s=5.0), uuid4()
+    counters, key = RedisRateCounters(redis_url, prefix=redis_prefix, timeout_s=LIMIT_S), uuid4()
     assert await counters.hit(key, READ, MINUTE) == 1
     assert counters._pipeline is not None
     counters._pipeline.give_up("cut by the test")
@@ -263,7 +265,7 @@ async def test_redis_dials_again_after_its_connection_was_cut(redis_url: str, re
 
 @pytest.mark.parametrize("turns", [1, 2], ids=["not yet sent", "sent"])
 async def test_pending_redis_hits_fail_when_the_connection_drops(redis_url, redis_prefix, turns):
-    counters, key = RedisRateCounters(redis_url, prefix=redis_prefix, timeout_s=5.0), uuid4()
+    counters, key = RedisRateCounters(redis_url, prefix=redis_prefix, timeout_s=LIMIT_S), uuid4()
     await counters.hit(key, READ, MINUTE)
     hits = [asyncio.create_task(counters.hit(key, READ, MINUTE)) for _ in range(3)]
     for _ in range(turns):
@@ -276,9 +278,12 @@ async def test_pending_redis_hits_fail_when_the_connection_drops(redis_url, redi
     assert (counters._pipeline, counters._dialling) == (None, None)  # every opened connection is closed
 
 
-async def test_hits_that_come_while_redis_is_asked_leave_together(redis_prefix: str):
+async def test_hits_that_come_while_redis_is_asked_leave_together(
+    redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("meetcore.adapters.redis.LATE_S", LIMIT_S)  # or they wait for so long only
     async with slow_redis() as server:
-        counters, key = RedisRateCounters(server.url, prefix=redis_prefix, timeout_s=5.0), uuid4()
+        counters, key = RedisRateCounters(server.url, prefix=redis_prefix, timeout_s=LIMIT_S), uuid4()
         hits = [asyncio.create_task(counters.hit(key, READ, MINUTE))]
         await server.until_asked(1)
         for _ in range(3):
@@ -295,7 +300,7 @@ async def test_hits_that_come_while_redis_is_asked_leave_together(redis_prefix: 
 
 async def test_hits_do_not_wait_long_for_a_redis_that_is_slow(redis_prefix: str):
     async with slow_redis() as server:
-        counters, key = RedisRateCounters(server.url, prefix=redis_prefix, timeout_s=5.0), uuid4()
+        counters, key = RedisRateCounters(server.url, prefix=redis_prefix, timeout_s=LIMIT_S), uuid4()
         first = asyncio.create_task(counters.hit(key, READ, MINUTE))
         await server.until_asked(1)
         second = asyncio.create_task(counters.hit(key, READ, MINUTE))
@@ -306,7 +311,7 @@ async def test_hits_do_not_wait_long_for_a_redis_that_is_slow(redis_prefix: str)
 
 
 async def test_redis_errors_are_an_absent_store_for_that_counter_alone(redis_url: str, redis_prefix: str):
-    counters = RedisRateCounters(redis_url, prefix=redis_prefix + "rate", timeout_s=5.0)
+    counters = RedisRateCounters(redis_url, prefix=redis_prefix + "rate", timeout_s=LIMIT_S)
     broken, sound = uuid4(), uuid4()
     async with redis.asyncio.from_url(redis_url) as client:
         await client.set(f"{redis_prefix}rate:{MINUTE}:{broken.hex}:read", "not a number")
@@ -328,7 +333,7 @@ def test_redis_addresses_that_cannot_be_carried_out_are_refused(url: str):
 async def test_redis_refusing_the_login_is_an_absent_store(redis_url: str):
     at = urlsplit(redis_url)
     wrong_login = at._replace(netloc=f"nobody:wrong@{at.hostname}:{at.port or 6379}").geturl()
-    counters = RedisRateCounters(wrong_login, timeout_s=5.0)
+    counters = RedisRateCounters(wrong_login, timeout_s=LIMIT_S)
     with pytest.raises(RateStoreUnavailable, match="login"):
         await counters.hit(uuid4(), READ, MINUTE)
     await counters.aclose()
@@ -390,7 +395,7 @@ async def test_every_waiting_hit_fails_when_redis_is_absent(closed_port: int):
 async def test_postgres_purges_old_windows_only(counters_database: str):
     key = uuid4()
     async with pool_at(counters_database) as pool:
-        counters = PostgresRateCounters(pool)
+        counters = PostgresRateCounters(pool, timeout_s=LIMIT_S)
         for window in (60, 120, 180):
             await counters.hit(key, READ, window)
         assert await counters.purge(before=180) == 2

@@ -12,10 +12,12 @@ from uuid import UUID
 import pytest
 
 from meetcore.adapters.webhook_sender import SystemResolver
+from meetcore.adapters.webhook_sender import resolver as resolver_module
 from meetcore.adapters.webhook_sender.resolver import DnsCache
 from meetcore.domain.errors import HostUnresolved
 from meetcore.ports.webhook_sender import Resolver, ResolverUnavailable
 from meetcore.testing.contracts.webhook_setting import StaticResolver
+from tests.support.api_harness import until
 
 ZONE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -67,7 +69,8 @@ async def test_a_name_that_is_not_there_is_unresolved(resolver: Resolver, host: 
     assert await _outcome(resolver, host) is None
 
 
-async def test_waiting_for_an_answer_has_its_limit(resolver: Resolver) -> None:
+@pytest.mark.parametrize("limit_s", [0.5])
+async def test_waiting_for_an_answer_has_its_limit(resolver: Resolver, limit_s: float) -> None:
     try:
         async with asyncio.timeout(_LIMIT_S + _SLACK_S):
             assert await _outcome(resolver, HANGING) is None
@@ -82,11 +85,13 @@ async def test_names_resolved_at_once_do_not_mix(resolver: Resolver) -> None:
         assert (addresses or set()) == {str(ip_address(record)) for record in ZONE.get(host, ())}
 
 
-async def test_a_name_that_hangs_holds_up_no_other(resolver: Resolver) -> None:
+async def test_a_name_that_hangs_holds_up_no_other(resolver: Resolver, release: threading.Event) -> None:
     hanging = [asyncio.create_task(_outcome(resolver, HANGING)) for _ in range(8)]
     await asyncio.sleep(0)  # they are asked first
     # Waiting for its turn behind those, it would run out of time as they do.
     assert await _outcome(resolver, "one.test") == {"192.0.2.1"}
+    assert not any(lookup.done() for lookup in hanging)
+    release.set()
     assert await asyncio.gather(*hanging) == [None] * 8
 
 
@@ -121,7 +126,13 @@ def release() -> Iterator[threading.Event]:
 
 
 @pytest.fixture
-async def zoned(release: threading.Event) -> AsyncIterator[SystemResolver]:
+def limit_s() -> float:
+    """The time limit of a look-up."""
+    return 30.0
+
+
+@pytest.fixture
+async def zoned(release: threading.Event, limit_s: float) -> AsyncIterator[SystemResolver]:
     """The system's resolver on a system that knows the zone of the suite."""
 
     def lookup(host: bytes, *_args: object, **_options: object) -> list[tuple[object, ...]]:
@@ -132,7 +143,7 @@ async def zoned(release: threading.Event) -> AsyncIterator[SystemResolver]:
             raise socket.gaierror(socket.EAI_NONAME, "no such name")
         return [(socket.AF_UNSPEC, socket.SOCK_STREAM, 6, "", (record, 0)) for record in ZONE[name]]
 
-    resolver = SystemResolver(0.5, lookup=lookup)
+    resolver = SystemResolver(limit_s, lookup=lookup)
     yield resolver
     await resolver.close()
 
@@ -158,7 +169,7 @@ class NameServer:
 
 @contextlib.asynccontextmanager
 async def resolving_by(server: NameServer) -> AsyncIterator[SystemResolver]:
-    resolver = SystemResolver(0.5, lookup=server.lookup)
+    resolver = SystemResolver(30.0, lookup=server.lookup)
     yield resolver
     await resolver.close()
 
@@ -167,7 +178,10 @@ async def resolving_by(server: NameServer) -> AsyncIterator[SystemResolver]:
     socket.gaierror(socket.EAI_AGAIN, ""), socket.gaierror(socket.EAI_SYSTEM, ""),
     socket.gaierror(socket.EAI_FAIL, ""), TimeoutError(),
 ])  # fmt: skip
-async def test_a_resolver_that_answers_about_no_name_is_away(fault: Exception) -> None:
+async def test_a_resolver_that_answers_about_no_name_is_away(
+    fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolver_module, "_VERDICT_S", 60.0)
     server = NameServer(b"one.test", b"two.test", UNKNOWN, fault=fault)
     async with resolving_by(server) as resolver:
         for host in ("one.test", "two.test"):
@@ -189,7 +203,9 @@ async def test_a_name_without_an_answer_is_its_owners_fault_where_another_has_on
     assert server.asked == [b"one.test", UNKNOWN]
 
 
-async def test_a_resolver_that_hangs_is_away_and_is_asked_by_one_thread(release: threading.Event) -> None:
+async def test_a_resolver_that_hangs_is_away_and_is_asked_by_one_thread(
+    release: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[bytes] = []
 
     def lookup(host: bytes, *_: object, **__: object) -> list[tuple[object, ...]]:
@@ -203,9 +219,10 @@ async def test_a_resolver_that_hangs_is_away_and_is_asked_by_one_thread(release:
         *(resolver.resolve(host, UUID(int=n)) for n, host in enumerate(hosts)), return_exceptions=True
     )
     assert [type(fault) for fault in found] == [ResolverUnavailable] * 4
-    await asyncio.sleep(1.1)  # the verdict is no longer held, and its look-up has not ended
+    monkeypatch.setattr(resolver_module, "_VERDICT_S", 0.0)  # not held any more; its look-up has not ended
     with pytest.raises(ResolverUnavailable):
         await resolver.resolve("a.test", ACCOUNT)
+    await until(lambda: len(asked) >= 5)
     assert sorted(asked) == sorted([*(host.encode() for host in hosts), UNKNOWN])
     release.set()
     await resolver.close()

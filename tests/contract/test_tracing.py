@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -284,9 +285,11 @@ def test_a_batch_that_is_refused_is_dropped_with_one_line_and_no_address(
     collector: Collector, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(otlp, "log", structlog.get_logger("meetcore.traces"))
-    monkeypatch.setattr(otlp, "SEND_S", 0.5)  # or what may be repeated is, for so long
     collector.status = status
-    provider, tracing = opened(collector, **{"x-key": SECRET})
+    with monkeypatch.context() as at_opening:
+        at_opening.setattr(otlp, "SEND_S", 0.5 if status == 503 else 30.0)  # for so long it is repeated
+        provider, tracing = opened(collector, **{"x-key": SECRET})
+    monkeypatch.setattr(otlp, "SEND_S", 30.0)
     with capture_logs() as lines:
         for _ in range(3):
             with tracing.request([]):
@@ -309,10 +312,10 @@ def test_a_batch_that_is_refused_is_dropped_with_one_line_and_no_address(
 def test_a_collector_that_is_away_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(otlp, "log", structlog.get_logger("meetcore.traces"))
     monkeypatch.setattr(otlp, "SEND_S", 0.5)
-    with collecting() as gone:
-        url = gone.url
-    provider = open_provider(url, {}, {})
-    with capture_logs() as lines:
+    with socket.socket() as closed, capture_logs() as lines:
+        closed.bind(("127.0.0.1", 0))
+        provider = open_provider(f"http://127.0.0.1:{closed.getsockname()[1]}/v1/traces", {}, {})
+        monkeypatch.setattr(otlp, "SEND_S", 30.0)
         for _ in range(2):
             with OtlpTracing(provider, Sampling(1.0, 0)).request([]):
                 pass
@@ -387,7 +390,10 @@ def test_batches_share_a_connection(collector: Collector) -> None:
     assert len(set(collector.peers)) == 1
 
 
-async def test_what_is_done_in_postgresql_is_a_span(database_url: str) -> None:
+async def test_what_is_done_in_postgresql_is_a_span(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meetcore.adapters.postgres.standby._REST_S", 60.0)
     kept = Kept()
     pool = make_pool(database_url, max_size=1)
     pool.tracing = kept.tracing
