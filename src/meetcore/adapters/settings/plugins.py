@@ -86,7 +86,7 @@ class Group(Generic[K]):
         except Exception as error:  # importing runs code of others
             raise SettingsRefused(
                 f"{place}, and {entry.value} cannot be imported ({type(error).__name__}: {error}): install "
-                "its package in this environment, or mend it"
+                "its package in this environment, or fix it"
             ) from error
         if isinstance(found, self.kind):
             return found

@@ -256,7 +256,7 @@ async def get_delivery(use: UseCases, request: OperationRequest) -> answers.ApiR
     reaches_out=True,
     summary="Send the event of a delivery again, the same bytes",
     about="A new delivery of the same event: the payload, its `id` included, is the same.",
-    for_agents="Use it to send an event again after its receiver was mended.",
+    for_agents="Use it to send an event again after its receiver was fixed.",
     example=examples.PENDING_DELIVERY | {"event_type": "meeting.created"},
 )
 async def resend_delivery(use: UseCases, request: OperationRequest) -> Outcome:
