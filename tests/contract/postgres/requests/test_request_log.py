@@ -44,6 +44,17 @@ async def test_a_request_is_read_as_it_was_written(rig: PostgresRig) -> None:
     assert list(await rig.queries.list_requests(other.account_id, ANY, 9, None)) == []
 
 
+async def test_requests_of_an_erased_account_are_not_written(rig: PostgresRig, customer: Customer) -> None:
+    other = await open_customer(rig)
+    async with rig.store.begin() as tx:
+        await tx.lock_account(customer.account_id)
+        await tx.erasures.start(customer.account_id, AT)
+    written = new_request(other)
+    await rig.request_log.save([new_request(customer), written])
+    assert list(await rig.queries.list_requests(customer.account_id, ANY, 9, None)) == []
+    assert list(await rig.queries.list_requests(other.account_id, ANY, 9, None)) == [written]
+
+
 async def test_requests_are_listed_by_path_code_and_time(rig: PostgresRig, customer: Customer) -> None:
     first, second, third = (new_request(customer, AT + number * SECOND) for number in range(3))
     first, second = evolve(first, path=""), evolve(second, code="gone", status=410)

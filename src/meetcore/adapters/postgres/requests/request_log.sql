@@ -8,7 +8,8 @@ WITH due AS MATERIALIZED (
 )
 UPDATE api_keys k SET last_used_at = GREATEST(k.last_used_at, due.at) FROM due WHERE k.id = due.id
 
--- save_requests: Write a batch; a request that is there already stays.
+-- save_requests: Write a batch, without requests of accounts that were erased meanwhile; one that is there already
+-- stays.
 INSERT INTO api_requests (id, account_id, api_key_id, at, method, path, status, duration_ms, code, subject_id,
     client_address, message, details)
 SELECT id, account_id, api_key_id, at, method, path, status, duration_ms, code, subject_id, client_address, message,
@@ -18,6 +19,7 @@ FROM unnest(%(ids)s::uuid[], %(accounts)s::uuid[], %(keys)s::uuid[], %(times)s::
         %(subjects)s::uuid[], %(addresses)s::text[], %(messages)s::text[], %(details)s::text[])
     AS made (id, account_id, api_key_id, at, method, path, status, duration_ms, code, subject_id, client_address,
         message, details)
+WHERE NOT EXISTS (SELECT FROM account_erasures e WHERE e.account_id = made.account_id)
 ON CONFLICT (id) DO NOTHING
 
 -- find_request: An account's request, and the name of its key.
