@@ -300,10 +300,14 @@ def accept(payment: Payment, now: datetime, *, is_erased: bool = False) -> Payme
     return evolve(_ended(payment, status, now), next_look_at=now)
 
 
-def dismiss(payment: Payment, now: datetime) -> Payment:
-    """Return a payment whose doubt was settled elsewhere. Raises `Conflict`: it is in no doubt."""
+def dismiss(payment: Payment, now: datetime, *, behind: Doubt | None = None) -> Payment:
+    """Return a payment whose doubt was settled elsewhere; the one `behind` a dispute is open from then on.
+
+    Raises `Conflict`: it is in no doubt.
+    """
     if not payment.is_doubtful:
         raise Conflict("This payment is not in doubt.", payment.id)
     is_pending = payment.status is PaymentStatus.PENDING
     ended = failed(payment, now) if is_pending else payment
-    return evolve(ended, doubt_closed_at=now)
+    closed = evolve(ended, doubt_closed_at=now)
+    return closed if behind is None or payment.doubt is not Doubt.DISPUTED else opened_doubt(closed, behind)

@@ -119,6 +119,13 @@ def fail_refund(payment: Payment, refund: Refund, now: datetime) -> tuple[Paymen
     return after, evolve(refund, failed_at=now)
 
 
+def doubt_of(refund: Refund | None) -> Doubt | None:
+    """Return the doubt of a refund that was not sent, before which a dispute may stand."""
+    if refund is None or refund.refused_at is refund.failed_at is None:
+        return None
+    return Doubt.REFUND_REFUSED if refund.failed_at is None else Doubt.REFUND_FAILED
+
+
 def return_reference(payment_id: UUID) -> str:
     """Return the reference of the top-up that gives the credits of a failed refund back."""
     return f"{topup_reference(payment_id)}:refund_failed"

@@ -17,7 +17,7 @@ from meetcore.domain.money.ledger import Entry, Funds, Posting, check_reason
 from meetcore.domain.money.transfers import Transfer, TransferKind
 from meetcore.domain.payments import payments, views
 from meetcore.domain.payments.payments import Payment
-from meetcore.domain.payments.refunds import Refund, refund_operation, refund_payment
+from meetcore.domain.payments.refunds import Refund, doubt_of, refund_operation, refund_payment
 from meetcore.domain.webhooks.events import Event
 from meetcore.ports.observability import count_credits
 from meetcore.ports.payments import PaymentQueries
@@ -104,7 +104,7 @@ class ConsolePayments:
             after = payments.accept(before, now, is_erased=is_erased)
             posted = await self.settle(tx, after, now)
             await tx.payments.save(after)
-            await self._record(tx, who, client_address, now, "payment.accepted", after)
+            await self._record(tx, who, client_address, now, "payment.accepted", before)
         if posted.is_new:
             count_credits(self.runtime.metrics, TransferKind.TOPUP, after.credits)
         self.notifier.notify()  # the gateway is asked at once
@@ -115,6 +115,7 @@ class ConsolePayments:
     ) -> Payment:
         """Close a doubt that was settled elsewhere, such as by a refund at the gateway.
 
+        A refused or failed refund of a payment that was disputed is in doubt from then on.
         Raises what `payments.dismiss` does, and `InvalidReason`.
         """
         check_operator_allowed(who.operator.role, OperatorAction.APPROVE_CREDITS)
@@ -122,9 +123,10 @@ class ConsolePayments:
         now = self.runtime.now()
         async with self.store.begin() as tx:
             before, _ = await tx.payments.load_locked(payment_id)
-            after = payments.dismiss(before, now)
+            refund = await tx.payments.load_refund(payment_id)
+            after = payments.dismiss(before, now, behind=doubt_of(refund))
             await tx.payments.save(after)
-            await self._record(tx, who, client_address, now, "payment.dismissed", after, reason=reason)
+            await self._record(tx, who, client_address, now, "payment.dismissed", before, reason=reason)
             mailed = 0 if after.status is before.status else await self.settle.mails.ended(tx, after)
         if mailed:
             self.notifier.notify()

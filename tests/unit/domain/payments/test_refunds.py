@@ -29,6 +29,7 @@ from meetcore.domain.payments.payments import (
     Doubt,
     Payment,
     PaymentStatus,
+    dismiss,
     disputed,
     payment_in,
     payment_of,
@@ -37,6 +38,7 @@ from meetcore.domain.payments.payments import (
 from meetcore.domain.payments.receipts import Buyer, Receipt, check_buyer, read_receipt_number, receipt_year
 from meetcore.domain.payments.refunds import (
     Refund,
+    doubt_of,
     fail_refund,
     refund_amount,
     refund_payment,
@@ -133,8 +135,20 @@ def test_a_refund_that_is_not_sent_leaves_an_open_dispute_open(
 ) -> None:
     """In another doubt an operator would send the money, which the bank may take back, too."""
     refunded, refund, _ = refund_payment(PAID, FUNDS, TRANSFER, 400, "asked for", AT)
-    after, _ = end(disputed(refunded), refund, LATER)
+    after, ended = end(disputed(refunded), refund, LATER)
     assert (after.doubt, after.is_doubtful, after.next_look_at) == (Doubt.DISPUTED, True, None)
+    behind = end(refunded, refund, LATER)[0].doubt
+    assert doubt_of(ended) is behind
+    shown = dismiss(after, LATER, behind=behind)
+    assert shown == evolve(after, doubt=behind)
+    assert dismiss(shown, LATER, behind=behind) == evolve(shown, doubt_closed_at=LATER)
+
+
+@pytest.mark.parametrize("paid_back_at", [None, LATER])
+def test_a_refund_that_is_under_way_or_sent_is_in_no_doubt(paid_back_at: datetime | None) -> None:
+    refunded, refund, _ = refund_payment(PAID, FUNDS, TRANSFER, 400, "asked for", AT)
+    assert doubt_of(evolve(refund, paid_back_at=paid_back_at)) is doubt_of(None) is None
+    assert dismiss(disputed(refunded), LATER).doubt is Doubt.DISPUTED
 
 
 def test_credits_that_come_to_no_money_are_not_taken_back() -> None:

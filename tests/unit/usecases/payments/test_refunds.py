@@ -210,6 +210,16 @@ async def test_a_dispute_of_a_refused_refund_has_the_gateway_asked_for_no_refund
     await shop.follow()
     assert shop.payments.refunds == []
     assert (await shop.payment(payment_id)).doubt is Doubt.DISPUTED
+    console = shop.process().console.payments
+    for doubt in (Doubt.DISPUTED, Doubt.REFUND_REFUSED):
+        [line] = await console.list_payments(ONE, 10, None, in_doubt=True)
+        assert line.payment.doubt is doubt
+        await console.dismiss(ONE, WHERE, payment_id, "settled elsewhere")
+    assert await console.list_payments(ONE, 10, None, in_doubt=True) == []
+    logged = shop.harness.rig.read(
+        "SELECT details->>'doubt' AS doubt FROM audit_log WHERE action = 'payment.dismissed' ORDER BY id"
+    )
+    assert [row["doubt"] for row in logged] == ["disputed", "refund_refused"]
 
 
 async def test_a_chargeback_is_asked_about_until_the_gateway_answers(shop: PaymentHarness) -> None:
