@@ -247,7 +247,11 @@ SmtpUrl = Annotated[
     ),
 ]
 MailFrom = Annotated[
-    str, or_empty("must be an e-mail address, or a name with one in angle brackets", parse_sender)
+    str,
+    or_empty(
+        "must be an e-mail address without two dots in a row, or a name with one in angle brackets",
+        parse_sender,
+    ),
 ]
 Origin = Annotated[str, _WITHOUT_SLASH, _ADDRESS]
 OriginOrEmpty = Annotated[

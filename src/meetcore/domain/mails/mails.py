@@ -186,6 +186,7 @@ def parse_sender(text: str) -> Sender:
     if not text.isprintable():
         raise ValueError("a sender has no control characters")
     named = _NAMED.fullmatch(text.strip())
-    if named is None:
-        return Sender(check_email(text.strip()))
-    return Sender(check_email(named[2].strip()), named[1].strip())
+    name, email = ("", text) if named is None else (named[1].strip(), named[2])
+    if "" in check_email(email.strip()).partition("@")[0].split("."):
+        raise ValueError("before the @ of a sender no dot is the first, the last, or beside another one")
+    return Sender(email.strip(), name)

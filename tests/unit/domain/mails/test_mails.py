@@ -189,6 +189,7 @@ def test_a_sender_is_an_address_perhaps_with_a_name(text: str, sender: Sender):
 @pytest.mark.parametrize("text", [
     "", "mail", "A <mail>", "A <mail@meet.example", "A mail@meet.example>", '"A" <mail@meet.example>',
     "A <mail@meet.example>\r\nBcc: b@example.com", "A\n<mail@meet.example>", "<a@b.example> <c@d.example>",
+    "a..b@meet.example", "A <a..b@meet.example>", ".a@meet.example", "a.@meet.example",
 ])  # fmt: skip
 def test_anything_else_is_refused(text: str):
     with pytest.raises(ValueError):
