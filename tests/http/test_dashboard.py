@@ -210,7 +210,7 @@ async def test_meeting_is_made_when_its_price_was_seen_and_once(customer: Custom
 
 async def test_what_is_done_by_hand_is_in_audit_log_with_address(customer: Customer, sign_in: SignIn) -> None:
     browser = await sign_in(customer.account_id)
-    webhook, meeting = await customer.make_webhook(), await customer.make_meeting(title="By a key")
+    webhook, meeting = await customer.make_webhook(), await customer.make_meeting(title="\u202eBy a key")
     page = f"/dashboard/webhooks/{webhook['id']}"
     form = await browser.form_key(page)
     for path in ("secret", "rotate", "test", "test"):
@@ -227,7 +227,8 @@ async def test_what_is_done_by_hand_is_in_audit_log_with_address(customer: Custo
     translated = (await browser.get("/dashboard/audit")).text
     assert "rahasia webhook diganti" in translated
     assert re.search(r"\((anggota|tamu)\)", translated)
-    assert "judul: By a key" in translated
+    assert "judul: <bdi>\u202eBy a key</bdi>" in translated
+    assert re.search(r"<td><bdi>[^<]+</bdi> <small>\(", translated)
     assert re.findall(r"<code>((?:webhook|meeting)\.[a-z_]+)</code>", translated) == actions
 
 

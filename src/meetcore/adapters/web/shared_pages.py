@@ -146,7 +146,7 @@ class AuditRow:
     entry: audit.AuditEntry
     what: str
     actor_kind: str
-    details: str
+    details: Sequence[tuple[str, str]]
 
 
 def audit_page(root: str, action: Any, use: Callable[[Any], ListEntries]) -> AnyPage:
@@ -161,15 +161,15 @@ def audit_page(root: str, action: Any, use: Callable[[Any], ListEntries]) -> Any
 
 
 def _audit_row(visit: AnyVisit, entry: audit.AuditEntry) -> AuditRow:
-    details = {name: value for name, value in entry.details.items() if value is not None}
     return AuditRow(
         entry,
         visit.text(ACTION_TEXTS.get(entry.action, "")),
         visit.text(ACTOR_TEXTS[entry.actor.kind]),
-        "; ".join(
-            f"{visit.text(DETAIL_TEXTS.get(name, name))}: {_shown(visit, value)}"
-            for name, value in details.items()
-        ),
+        [
+            (visit.text(DETAIL_TEXTS.get(name, name)), _shown(visit, value))
+            for name, value in entry.details.items()
+            if value is not None
+        ],
     )
 
 
