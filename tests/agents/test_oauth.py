@@ -31,8 +31,7 @@ async def owner(visitors: Visitors, customer: Customer) -> Browser:
 
 
 @pytest.fixture
-async def program(harness: ApiHarness, line: httpx.AsyncClient) -> Program:
-    await harness.query("DELETE FROM rate_counters")
+async def program(no_attempts: None, line: httpx.AsyncClient) -> Program:
     program = Program(line)
     assert (await program.register()).status_code == 201
     return program

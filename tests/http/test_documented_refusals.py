@@ -125,7 +125,8 @@ async def without_the_scope(ask: Ask) -> httpx.Response:
 
 async def too_often(ask: Ask) -> httpx.Response:
     path = await ask.real_path()
-    strict = await ask.with_changes(quotas=Quotas(read=1, write=1, credit=1))
+    clock = ManualClock(datetime.now(UTC))  # both requests come in one minute
+    strict = await ask.with_changes(quotas=Quotas(read=1, write=1, credit=1), clock=clock)
     await strict.send(path)
     return await strict.send(path)
 
@@ -213,8 +214,9 @@ async def past_its_retention(ask: Ask) -> httpx.Response:
         return await late.send(path)
     path = await ask.real_path()
     if ask.name == "get_note":
-        erased = "UPDATE notes SET status = 'erased', hold_id = NULL, due_at = NULL WHERE id = %s"
-        await ask.harness.query(erased, path.rpartition("/")[2])
+        # Without its lease a worker that has begun to write it writes nothing more.
+        gone = "status = 'erased', hold_id = NULL, due_at = NULL, lease_token = NULL"
+        await ask.harness.query(f"UPDATE notes SET {gone} WHERE id = %s", path.rpartition("/")[2])
         return await ask.send(path)
     await ask.harness.query("DELETE FROM events WHERE account_id = %s", ask.customer.account_id)
     return await ask.send(path)

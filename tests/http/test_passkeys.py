@@ -13,12 +13,14 @@ import pytest
 from meetcore.adapters.settings import Settings
 from meetcore.domain.members.passkeys import ATTEMPTS_PER_ADDRESS, MAX_PASSKEYS
 from meetcore.domain.members.roles import OperatorRole, Role
-from tests.support.api_harness import BASE_URL, ApiHarness, Customer, until
+from tests.support.api_harness import BASE_URL, Customer, until
 from tests.support.authenticator import SoftwareAuthenticator
 from tests.support.mailed_service import MailedService, mailed_service
 from tests.support.names import Names
 from tests.support.pages import Browser
 from tests.support.texts import assert_contains
+
+pytestmark = pytest.mark.usefixtures("no_attempts")
 
 COOKIES = {"/dashboard": "__Host-meetcore", "/console": "__Host-meetcore-console"}
 
@@ -27,12 +29,6 @@ COOKIES = {"/dashboard": "__Host-meetcore", "/console": "__Host-meetcore-console
 async def site(service_settings: Settings, names: Names) -> AsyncIterator[MailedService]:
     async with mailed_service(service_settings, names) as site:
         yield site
-
-
-@pytest.fixture(autouse=True)
-async def no_attempts(harness: ApiHarness) -> None:
-    """Tests share one client address."""
-    await harness.query("DELETE FROM rate_counters")
 
 
 def a_device(**fields: Any) -> SoftwareAuthenticator:

@@ -29,6 +29,8 @@ from tests.support.pages import TOKEN, Browser
 from tests.support.texts import assert_contains
 from tests.support.visitors import Visitors
 
+pytestmark = pytest.mark.usefixtures("no_attempts")
+
 SESSION = "__Host-meetcore"
 
 
@@ -179,12 +181,6 @@ PAGE = "/dashboard/sign-up"
 async def open_site(service_settings: Settings, names: Names) -> AsyncIterator[MailedService]:
     async with mailed_service(evolve(service_settings, sign_up="open"), names) as open_site:
         yield open_site
-
-
-@pytest.fixture(autouse=True)
-async def no_attempts(harness: ApiHarness) -> None:
-    """Tests share one client address."""
-    await harness.query("DELETE FROM rate_counters")
 
 
 def an_email() -> str:

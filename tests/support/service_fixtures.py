@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -14,6 +15,8 @@ from meetcore.adapters.settings import Settings
 from meetcore.app import Service
 from meetcore.composition.application import Application, Part
 from meetcore.composition.infrastructure import Network, open_application
+from meetcore.domain.members.sign_in import request_window
+from meetcore.usecases.members import audit
 from tests.support import servers
 from tests.support.api_contract import Contract
 from tests.support.api_harness import (
@@ -129,6 +132,14 @@ async def harness(
 async def customer(harness: ApiHarness) -> Customer:
     """An account with 1000 credits and an unrestricted key."""
     return await harness.customer(scopes=ALL_SCOPES)
+
+
+@pytest.fixture
+async def no_attempts(harness: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No attempt was counted in this window, which does not turn: tests share one client address."""
+    window = request_window(datetime.now(UTC))
+    monkeypatch.setattr(audit, "request_window", lambda _now: window)
+    await harness.query("DELETE FROM rate_counters")
 
 
 @pytest.fixture
