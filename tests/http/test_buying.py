@@ -15,6 +15,7 @@ import pypdf
 import pytest
 from starlette.applications import Starlette
 
+from meetcore.adapters.sandbox.gateway import SandboxGateway
 from meetcore.adapters.web.formats import format_day
 from meetcore.composition.application import Application
 from meetcore.domain.members.audit import SERVICE
@@ -24,6 +25,7 @@ from meetcore.domain.payments.packages import CreditPackage, FreeAmount, Package
 from meetcore.usecases.payments.refunds import refund_within
 from tests.support.api_harness import Customer, rebuilt
 from tests.support.pages import Browser, form_fields
+from tests.support.paid_payments import ask_gateway, under_way
 from tests.support.texts import assert_contains
 from tests.support.visitors import Visitors, web_routes
 
@@ -307,14 +309,13 @@ async def test_a_receipt_names_seller_buyer_and_money(customer: Customer, visito
 
 
 async def test_a_refund_is_on_the_payments_page_and_on_its_receipt(
-    customer: Customer, visitors: Visitors
+    customer: Customer, visitors: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     browser = await visitors.member(customer.account_id, Role.FINANCE)
     path = await act(browser, await bought(browser), "pay")
     assert "Refund" not in await settled(customer, browser, path)
-    application = customer.application
-    runtime, follow = application.runtime, application.payments.follow
-    assert follow is not None
+    application, runtime = customer.application, customer.application.runtime
+    monkeypatch.setattr(SandboxGateway, "refund", under_way)
     async with application.ports.store.begin() as tx:
         await refund_within(tx, runtime, SERVICE, runtime.now(), UUID(path[-36:]), 100, "asked for")
     today = format_day(runtime.now(), Language.ENGLISH)
@@ -327,8 +328,8 @@ async def test_a_refund_is_on_the_payments_page_and_on_its_receipt(
     assert part in (await browser.get(CREDITS)).text
     receipt = text_of(await browser.get(f"{path}/receipt.pdf"))
     assert_contains(receipt, "Refund", "IDR 111,000", "not yet", part)
-    while await follow():
-        pass
+    monkeypatch.undo()
+    await ask_gateway(customer, path[-36:])
     assert f"sent the way it came on {today}" in (await browser.get(path)).text.replace(NBSP, " ")
     receipt = text_of(await browser.get(f"{path}/receipt.pdf"))
     assert_contains(receipt, "Sent back", today, absent=("not yet",))

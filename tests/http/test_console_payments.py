@@ -8,6 +8,7 @@ import io
 import re
 from uuid import UUID
 
+import pytest
 from attrs import evolve
 
 from meetcore.adapters.sandbox.gateway import SandboxGateway
@@ -17,6 +18,7 @@ from meetcore.domain.payments.payments import Doubt, GatewayStatus
 from tests.support.api_harness import Customer
 from tests.support.console_pages import SignIn, logged_of, who_is
 from tests.support.pages import Browser
+from tests.support.paid_payments import ask_gateway, under_way
 from tests.support.texts import assert_contains
 
 PAYMENTS = "/console/payments"
@@ -28,15 +30,6 @@ async def started(customer: Customer) -> str:
     return str(answer.json()["id"])
 
 
-async def follow(customer: Customer, payment_id: str) -> None:
-    """Have the gateway asked about a payment now."""
-    await customer.query("UPDATE payments SET next_look_at = now() WHERE id = %s RETURNING id", payment_id)
-    use = customer.application.payments.follow
-    assert use is not None
-    while await use():
-        pass
-
-
 def sandbox(customer: Customer) -> SandboxGateway:
     gateway = customer.application.ports.gateway
     assert isinstance(gateway, SandboxGateway)
@@ -46,7 +39,7 @@ def sandbox(customer: Customer) -> SandboxGateway:
 async def paid(customer: Customer, amount: int = 555_000, currency: str = "IDR") -> str:
     payment_id = await started(customer)
     await sandbox(customer).state.pay(UUID(payment_id), amount, currency)
-    await follow(customer, payment_id)
+    await ask_gateway(customer, payment_id)
     return payment_id
 
 
@@ -142,9 +135,9 @@ async def test_late_money_is_accepted_after_a_question(customer: Customer, sign_
     browser, before = await sign_in(OperatorRole.FINANCE), await customer.balance()
     payment_id = await started(customer)
     await sandbox(customer).state.end(UUID(payment_id), GatewayStatus.EXPIRED)
-    await follow(customer, payment_id)
+    await ask_gateway(customer, payment_id)
     await sandbox(customer).state.pay(UUID(payment_id), 555_000, "IDR")
-    await follow(customer, payment_id)
+    await ask_gateway(customer, payment_id)
     path = f"{PAYMENTS}/{payment_id}"
     assert_contains(
         await shown(browser, payment_id), "It was paid after it had ended", f"{path}/accept",
@@ -183,7 +176,9 @@ async def test_a_doubt_is_closed_with_a_reason(customer: Customer, sign_in: Sign
     assert entry["details"] == {"doubt": Doubt.WRONG_CURRENCY.value, "reason": "sent back"}
 
 
-async def test_a_payment_is_refunded_in_part(customer: Customer, sign_in: SignIn) -> None:
+async def test_a_payment_is_refunded_in_part(
+    customer: Customer, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     browser = await sign_in(OperatorRole.FINANCE)
     payment_id = await paid(customer)
     before, path = await customer.balance(), f"{PAYMENTS}/{payment_id}"
@@ -197,14 +192,16 @@ async def test_a_payment_is_refunded_in_part(customer: Customer, sign_in: SignIn
     fields = {"amount": "100", "reason": "asked for"}
     asked = html.unescape((await browser.post(f"{path}/refund", page=path, **fields)).text)
     assert_contains(asked, "100 credits leave the account at once", "sends IDR\N{NO-BREAK SPACE}111,000 back")
-    done = await browser.post(f"{path}/refund", page=path, confirmed="yes", **fields)
-    assert done.headers["location"] == f"{path}?done=payment_refunded"
-    assert await customer.balance() == before - 100
-    assert_contains(await shown(browser, payment_id), "Sent back by the gateway", "not yet", "asked for")
-    [record] = (await customer.get("/credits/topups")).json()["data"]
-    assert (record["status"], record["credits"]) == ("refunded", 500)
-    assert record["refund"] == {"credits": 100, "amount": 111_000, "at": None}
-    await follow(customer, payment_id)
+    with monkeypatch.context() as gateway:
+        gateway.setattr(SandboxGateway, "refund", under_way)
+        done = await browser.post(f"{path}/refund", page=path, confirmed="yes", **fields)
+        assert done.headers["location"] == f"{path}?done=payment_refunded"
+        assert await customer.balance() == before - 100
+        assert_contains(await shown(browser, payment_id), "Sent back by the gateway", "not yet", "asked for")
+        [record] = (await customer.get("/credits/topups")).json()["data"]
+        assert (record["status"], record["credits"]) == ("refunded", 500)
+        assert record["refund"] == {"credits": 100, "amount": 111_000, "at": None}
+    await ask_gateway(customer, payment_id)
     record = (await customer.get(f"/credits/topups/{payment_id}")).json()
     assert (record["refund"]["amount"], record["refund"]["at"] is None) == (111_000, False)
     assert_contains(await shown(browser, payment_id), "sent back", absent=("not yet",))

@@ -5,18 +5,29 @@ from __future__ import annotations
 from uuid import UUID
 
 from meetcore.adapters.sandbox.gateway import SandboxGateway
+from meetcore.domain.payments.refunds import RefundState
 from tests.support.api_harness import Customer
 
 
 async def a_paid_payment(customer: Customer) -> str:
     """Buy a package; return the id of the payment when its credits are there."""
     payment = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
-    application, id_ = customer.application, str(payment["id"])
-    gateway, follow = application.ports.gateway, application.payments.follow
+    gateway, id_ = customer.application.ports.gateway, str(payment["id"])
     assert isinstance(gateway, SandboxGateway)
-    assert follow is not None
     await gateway.state.pay(UUID(id_), payment["amount"], payment["currency"])
-    await customer.query("UPDATE payments SET next_look_at = now() WHERE id = %s", id_)
-    while (await customer.get(f"/credits/topups/{id_}")).json()["status"] != "paid":
-        await follow()
+    await ask_gateway(customer, id_)
     return id_
+
+
+async def ask_gateway(customer: Customer, payment_id: str) -> None:
+    """Have the gateway asked about a payment, and its answer written; the service's worker may do it, too."""
+    follow = customer.application.payments.follow
+    assert follow is not None
+    async with follow.store.begin() as tx:
+        payment, _ = await tx.payments.load_locked(UUID(payment_id))
+    await follow._look(payment)
+
+
+async def under_way(*_: object) -> RefundState:
+    """Stand for `SandboxGateway.refund` while money is not sent back yet: else a worker sends it at once."""
+    return RefundState.UNDER_WAY
