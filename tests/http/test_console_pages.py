@@ -11,9 +11,11 @@ from uuid import UUID, uuid4
 import pytest
 from attrs import evolve
 
+from meetcore.adapters.postgres.meetings.lifecycle import PostgresMeetingRepository
 from meetcore.adapters.settings import Settings
 from meetcore.composition.application import Application
 from meetcore.composition.doctor import health_checks
+from meetcore.domain.meetings.views import ExpiredLease
 from meetcore.domain.members.roles import OperatorRole
 from meetcore.domain.records.pages import QueueName
 from meetcore.domain.requests.keys import Scope, digest
@@ -199,8 +201,12 @@ async def test_a_cancellation_is_finished(customer: Customer, sign_in: SignIn, h
 
 
 async def test_a_cancellation_that_no_process_works_on_is_undone(
-    customer: Customer, sign_in: SignIn, harness: ApiHarness
+    customer: Customer, sign_in: SignIn, harness: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def nothing(*_: object) -> Sequence[ExpiredLease]:
+        return ()
+
+    monkeypatch.setattr(PostgresMeetingRepository, "claim_expired", nothing)  # by the service's reconciler
     meeting_id, browser = await in_doubt(customer), await sign_in()
     await customer.query(
         "UPDATE meetings SET lease_until = now() - interval '1 second' WHERE id = %s RETURNING id", meeting_id
