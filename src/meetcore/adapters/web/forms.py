@@ -222,7 +222,7 @@ def explain_all(look: Look, refusals: Iterable[DomainError | None]) -> dict[str,
     return found
 
 
-CSV_MARK: Final = "\ufeff"
+CSV_MARK: Final = "\ufeff".encode()
 """Begins a CSV file: without it Excel reads UTF-8 in the code page of the machine."""
 
 
@@ -236,8 +236,13 @@ def send_file(body: bytes, name: str, media_type: str) -> Response:
     return Response(body, headers=attachment(name), media_type=media_type)
 
 
-def send_csv(rows: Iterable[Sequence[object]], name: str) -> Response:
-    """Answer with rows as a CSV file (RFC 4180), the head of the columns first."""
+def csv_lines(rows: Iterable[Sequence[object]]) -> bytes:
+    """Return rows as lines of CSV (RFC 4180)."""
     out = io.StringIO()
     csv.writer(out).writerows(rows)
-    return send_file((CSV_MARK + out.getvalue()).encode(), name, "text/csv; charset=utf-8")
+    return out.getvalue().encode()
+
+
+def send_csv(rows: Iterable[Sequence[object]], name: str) -> Response:
+    """Answer with rows as a CSV file, the head of the columns first."""
+    return send_file(CSV_MARK + csv_lines(rows), name, "text/csv; charset=utf-8")

@@ -78,11 +78,18 @@ class MemberReads:
         return evolve(found, deliveries=await self.queries.list_caused_deliveries(found.request))
 
     async def list_entries(
-        self, who: SignedIn, wanted: TransactionFilter, limit: int, before: int | None
-    ) -> Sequence[Entry]:
-        """Entries of the ledger, the newest first; see `Queries.list_transactions`."""
+        self,
+        who: SignedIn,
+        wanted: TransactionFilter,
+        limit: int,
+        before: int | None,
+        key_id: UUID | None = None,
+    ) -> EntriesOfKey:
+        """Entries of the ledger, or those that one key caused, the newest first; see `Queries`."""
         check_member(who, roles.Action.VIEW_LEDGER)
-        return await self.queries.list_transactions(who.account.id, wanted, limit, before)
+        if key_id is None:
+            return EntriesOfKey(await self.queries.list_transactions(who.account.id, wanted, limit, before))
+        return await self.queries.list_entries_of_key(who.account.id, key_id, wanted, limit, before)
 
     async def describe_entries(self, who: SignedIn, entries: Sequence[Entry]) -> pages.DescribedEntries:
         """Return entries with titles, members and keys; see `Queries.describe_entries`."""
@@ -90,58 +97,30 @@ class MemberReads:
         return await self.queries.describe_entries(who.account.id, entries)
 
     async def _describe_pages(
-        self, who: SignedIn, entries: AsyncIterator[Sequence[Entry]]
+        self, who: SignedIn, wanted: TransactionFilter, key_id: UUID | None
     ) -> AsyncIterator[Sequence[pages.DescribedEntry]]:
-        async for page in entries:
-            yield (await self.describe_entries(who, page)).entries
+        """Yield the entries, the newest first, page by page: no more than a page is in memory."""
+        before: int | None = None
+        while True:
+            page = await self.list_entries(who, wanted, FILE_PAGE, before, key_id)
+            if page.entries:
+                yield (await self.describe_entries(who, page.entries)).entries
+            before = page.entries[-1].number if len(page.entries) == FILE_PAGE else page.reached
+            if before is None:
+                return
 
     async def file_of_entries(
         self, who: SignedIn, client_address: str | None, wanted: TransactionFilter, key_id: UUID | None
     ) -> AsyncGenerator[Sequence[pages.DescribedEntry], None]:
         """Return every entry, or those of a key, for a file; `Unprocessable` while too many are made."""
         check_member(who, roles.Action.VIEW_LEDGER)
-        place, account_id, session_id = (
-            take_place(self.running, who.account.id, MAX_FILES),
-            who.account.id,
-            who.session.id,
-        )
-        entries = (
-            self.all_entries(who, wanted) if key_id is None else self.all_entries_of_key(who, key_id, wanted)
-        )
-        made = in_place(self._describe_pages(who, entries), place)
+        account_id = who.account.id
+        place = take_place(self.running, account_id, MAX_FILES)
+        made = in_place(self._describe_pages(who, wanted, key_id), place)
         await self.log.record(
-            who.origin(client_address), "ledger.downloaded", account_id, account_id, session_id
+            who.origin(client_address), "ledger.downloaded", account_id, account_id, who.session.id
         )
         return made
-
-    async def all_entries(self, who: SignedIn, wanted: TransactionFilter) -> AsyncIterator[Sequence[Entry]]:
-        """Return every entry, the newest first, page by page: no more than a page is in memory."""
-        before: int | None = None
-        while page := await self.list_entries(who, wanted, FILE_PAGE, before):
-            yield page
-            if len(page) < FILE_PAGE:
-                return
-            before = page[-1].number
-
-    async def list_entries_of_key(
-        self, who: SignedIn, key_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
-    ) -> EntriesOfKey:
-        """Entries that one key caused; see `Queries.list_entries_of_key`."""
-        check_member(who, roles.Action.VIEW_LEDGER)
-        return await self.queries.list_entries_of_key(who.account.id, key_id, wanted, limit, before)
-
-    async def all_entries_of_key(
-        self, who: SignedIn, key_id: UUID, wanted: TransactionFilter
-    ) -> AsyncIterator[Sequence[Entry]]:
-        """Return every entry that one key caused, the newest first; no more than a page is in memory."""
-        before: int | None = None
-        while True:
-            page = await self.list_entries_of_key(who, key_id, wanted, FILE_PAGE, before)
-            if page.entries:
-                yield page.entries
-            before = page.entries[-1].number if len(page.entries) == FILE_PAGE else page.reached
-            if before is None:
-                return
 
     async def list_meetings(
         self, who: SignedIn, wanted: MeetingFilter, limit: int, before: UUID | None

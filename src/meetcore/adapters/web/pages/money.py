@@ -1,8 +1,6 @@
 """The ledger with its running balance, as a page and as CSV."""
 
-import csv
-import io
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -15,6 +13,7 @@ from meetcore.adapters.web.forms import (
     PAGE_SIZE,
     DayRange,
     attachment,
+    csv_lines,
     older,
     read_choice,
     read_days,
@@ -67,7 +66,11 @@ class _Row:
 async def show_ledger(visit: Visit) -> Response:
     days = read_days(visit)
     kind = read_choice(visit, "kind", ledger.TransferKind, days.errors)
-    found = await _find(visit, views.TransactionFilter(kind, days.begins_at, days.ends_at))
+    wanted = views.TransactionFilter(kind, days.begins_at, days.ends_at)
+    # One more than the page shows; with a key, as far as the search reached.
+    found = await visit.use.reads.list_entries(
+        visit.signed_in, wanted, PAGE_SIZE + 1, _read_before(visit), read_key(visit)
+    )
     shown = found.entries[:PAGE_SIZE]
     further = shown[-1].number if len(found.entries) > PAGE_SIZE else found.reached
     described = await visit.use.reads.describe_entries(visit.signed_in, shown)
@@ -101,14 +104,6 @@ async def download_ledger(visit: Visit) -> Response:
     return PacedResponse(_csv(pages), headers, "text/csv; charset=utf-8")
 
 
-async def _find(visit: Visit, wanted: views.TransactionFilter) -> views.EntriesOfKey:
-    """Read one entry more than a page shows; with a key, as far as the search reached."""
-    reads, before, key_id = visit.use.reads, _read_before(visit), read_key(visit)
-    if key_id is None:
-        return views.EntriesOfKey(await reads.list_entries(visit.signed_in, wanted, PAGE_SIZE + 1, before))
-    return await reads.list_entries_of_key(visit.signed_in, key_id, wanted, PAGE_SIZE + 1, before)
-
-
 async def _show_problem(visit: Visit) -> Response:
     assert show_ledger.handle is not None
     response = await show_ledger.handle(visit)
@@ -118,15 +113,9 @@ async def _show_problem(visit: Visit) -> Response:
 
 async def _csv(pages: AsyncGenerator[Sequence[DescribedEntry], None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(pages):
-        yield CSV_MARK.encode() + _lines([_COLUMNS])
+        yield CSV_MARK + csv_lines([_COLUMNS])
         async for page in pages:
-            yield _lines(map(_values, page))
-
-
-def _lines(rows: Iterable[Sequence[object]]) -> bytes:
-    out = io.StringIO()
-    csv.writer(out).writerows(rows)
-    return out.getvalue().encode()
+            yield csv_lines(map(_values, page))
 
 
 def _values(described: DescribedEntry) -> tuple[object, ...]:

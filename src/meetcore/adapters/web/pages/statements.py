@@ -117,7 +117,7 @@ async def _document(visit: Visit) -> tuple[Month, Document]:
     spending, keys = await visit.use.statements.find_spending(who, month, visit.now)
     wanted = TransactionFilter(None, month.begins_at, month.ends_at)
     newest = await visit.use.reads.list_entries(who, wanted, MAX_LISTED, None)
-    described = await visit.use.reads.describe_entries(who, newest)
+    described = await visit.use.reads.describe_entries(who, newest.entries)
     payers = [(_payer_name(visit, each, keys), spent) for each, spent in spending.payers]
     buyer = await visit.use.credits.find_buyer(who)
     return month, statement_document(visit, statement, buyer, bookings, payers, described.entries)
