@@ -15,7 +15,7 @@ from meetcore.domain.members.operators import DEFAULT_TOKEN_DAYS, DEFAULT_TOKEN_
 from meetcore.domain.members.roles import OperatorRole, Role
 from meetcore.domain.members.sign_in import DEFAULT_PORTAL_MINUTES
 from meetcore.ports.queries import MAX_PAGE
-from meetcore.usecases.members import operators, portal_links
+from meetcore.usecases.members import operators
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 100_000
@@ -55,7 +55,7 @@ def make_portal_link(
     if email is not None and role is not None:
         raise InputRefused("--role is for a guest: leave it out with --email, whose member has a role")
 
-    async def make(application: Application) -> portal_links.PortalLink:
+    async def make(application: Application) -> operators.PortalLink:
         links = application.access.portal_links
         if email is None:
             return await links.for_guest(account_id, guest_role, minutes)
@@ -167,7 +167,7 @@ def _token_record(each: OperatorToken) -> Record:
     return shown_fields(each, "id", "name", "role", "last_four", "created_at", "expires_at", "revoked_at")
 
 
-def _link_record(link: portal_links.PortalLink) -> Record:
+def _link_record(link: operators.PortalLink) -> Record:
     return shown_fields(link, "url", "expires_at")
 
 

@@ -16,9 +16,8 @@ from meetcore.usecases.meetings.reconcile_meetings import ReconcileMeetings, Rem
 from meetcore.usecases.members import dashboard
 from meetcore.usecases.members.audit import BoundedAuditLog, RefusedSignIns
 from meetcore.usecases.members.members import MemberKeys, Members, Playground
-from meetcore.usecases.members.operators import Operators, OperatorTokens
+from meetcore.usecases.members.operators import Impersonate, MakePortalLink, Operators, OperatorTokens
 from meetcore.usecases.members.passkeys import Passkeys
-from meetcore.usecases.members.portal_links import Impersonate, MakePortalLink
 from meetcore.usecases.members.reads import AccountSettings, MemberReads
 from meetcore.usecases.members.sessions import Sessions, SignInWithPasskey
 from meetcore.usecases.members.sign_in_links import RedeemSignInLink, RequestSignInLink

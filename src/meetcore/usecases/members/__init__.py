@@ -8,7 +8,6 @@
 `single_sign_on`  sign-in at an OpenID provider
 `passkeys`        passkeys registered, listed, removed
 `sessions`        sessions found, listed, ended; sign-in by a passkey
-`portal_links`    links for guests, and views by operators
-`operators`       operators, and the tokens of their programs
+`operators`       operators, the tokens of their programs, links for guests, views by operators
 `audit`           entries of the audit log
 """

@@ -35,7 +35,6 @@ from meetcore.usecases.members import operators, sign_in_links
 from meetcore.usecases.members.audit import record_action
 from meetcore.usecases.members.members import MemberKeys, Members, Playground
 from meetcore.usecases.members.passkeys import Passkeys
-from meetcore.usecases.members.portal_links import Impersonate, MakePortalLink
 from meetcore.usecases.members.reads import AccountSettings, MemberReads
 from meetcore.usecases.members.sessions import Sessions, SignInWithPasskey
 from meetcore.usecases.members.sign_up import SignUpForAccount
@@ -381,7 +380,7 @@ class ConsoleUseCases:
     passkeys: Passkeys
     passkey_sign_in: SignInWithPasskey
     identity_sign_in: SignInWithIdentity
-    portal_links: MakePortalLink
+    portal_links: operators.MakePortalLink
     tokens: operators.OperatorTokens
     accounts: console.ConsoleAccounts
     hosts: console.ConsoleHosts
@@ -390,7 +389,7 @@ class ConsoleUseCases:
     liability: ConsoleLiability
     health: console.ConsoleHealth
     prices: ConsolePrices
-    impersonate: Impersonate
+    impersonate: operators.Impersonate
     proposals: Proposals
     audit: ConsoleAudit
     runtime: Runtime

@@ -19,7 +19,7 @@ from meetcore.domain.members.roles import OperatorRole, Role
 from meetcore.domain.members.sessions import OperatorSession
 from meetcore.domain.members.views import SignedInOperator
 from meetcore.domain.requests.keys import Scope
-from meetcore.usecases.members.portal_links import Impersonate
+from meetcore.usecases.members.operators import Impersonate
 from meetcore.usecases.members.sign_in_links import Browser
 from tests.unit.usecases.access_harness import OWNER, AccessHarness, token_of
 from tests.unit.usecases.application import ApplicationHarness

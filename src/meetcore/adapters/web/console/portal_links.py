@@ -22,7 +22,7 @@ from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.members import roles, sign_in, views
 from meetcore.ports.store import StoreUnavailable
-from meetcore.usecases.members import dashboard, portal_links
+from meetcore.usecases.members import dashboard, operators
 
 PATH: Final = "/console/portal-links"
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -74,7 +74,7 @@ class PortalLinkRoute:
         record = encode_record(PortalLinkRecord(made.url, utc_text(made.expires_at)))
         return _json(201, record, {"X-Request-Id": request_id})
 
-    async def _make(self, request: Request) -> portal_links.PortalLink:
+    async def _make(self, request: Request) -> operators.PortalLink:
         use = self.site.area.use
         token = await use.tokens.authenticate(authorization_of(request.headers))
         if request.method != "POST":
