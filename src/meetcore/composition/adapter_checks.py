@@ -6,6 +6,9 @@ start opens them, and closed again.
 Whether webhooks can be posted from this machine, by a name server and by TLS, is found out without asking a
 stranger: a name that cannot exist is looked up, and TLS is tried with the server of the video provider, or
 with our own base URL. `doctor` shows the fault, a worker logs it when it starts.
+
+Of an AI endpoint the list of models is read and, where an operator asks for it, each model gets one small
+request, made as for a note.
 """
 
 from __future__ import annotations
@@ -16,18 +19,30 @@ import ssl
 from collections.abc import Collection, Iterable
 from contextlib import AsyncExitStack
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import structlog
 
 from meetcore.adapters.settings import Settings, plugins
-from meetcore.adapters.settings.plugins import SENDERS
+from meetcore.adapters.settings.plugins import SENDERS, TRANSCRIBERS, WRITERS
+from meetcore.adapters.system import SystemClock
 from meetcore.adapters.tls import client_context
 from meetcore.adapters.webhook_sender.resolver import answers_lookups
 from meetcore.adapters.webhook_sender.trust import holds_authorities
 from meetcore.composition import application, gateways, providers
 from meetcore.composition.plugins import ServiceParts, context_for, names_of, open_named
+from meetcore.ports.ai import AiRefused, AiUnavailable
+from meetcore.ports.figures import CheckResult, HealthStatus, failed, ok, warning
+
+if TYPE_CHECKING:
+    from meetcore.adapters.openai import AiAccess
+
+log = structlog.get_logger("meetcore.worker")
+
+TIMEOUT_S = 5.0
+MODELS_DEADLINE_S = 90.0
+"""Seconds for both models: a server of one's own may have to load them first."""
 
 
 def check_adapters(settings: Settings, parts: Collection[application.Part]) -> None:
@@ -87,9 +102,6 @@ def _open(group: plugins.Group[Any], name: str, settings: Settings, stack: Async
         open_named(group, name, parts, stack)
 
 
-log = structlog.get_logger("meetcore.worker")
-
-TIMEOUT_S = 5.0
 _SERVERS = {
     "zoom": ("MEETCORE_ZOOM_API_URL", "zoom_api_url"),
     "jitsi": ("MEETCORE_JITSI_URL", "jitsi_url"),
@@ -137,3 +149,136 @@ def warn_of_posting(settings: Settings) -> None:
             log.error("webhooks in doubt", hint=fault)
 
     Thread(target=check, name="outbound", daemon=True).start()
+
+
+def read_json(url: str, headers: dict[str, str]) -> tuple[int, Any]:
+    """Return the status of an answer and its JSON, if any; 0 for no answer."""
+    import httpx
+
+    try:
+        answer = httpx.get(url, headers=headers, timeout=TIMEOUT_S, trust_env=False, follow_redirects=False)
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return 0, None
+    try:
+        return answer.status_code, answer.json()
+    except ValueError:
+        return answer.status_code, None
+
+
+class _Lines:
+    """A log that keeps the fields of its lines, for an operator."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Any] = {}
+        self.events: list[str] = []
+
+    def error(self, event: str, /, **fields: Any) -> None:
+        """Keep a line."""
+        self.events.append(event)
+        self.fields |= fields
+
+    info = warning = exception = error
+
+
+def check_ai(settings: Settings) -> CheckResult:
+    """Check the adapters of others that do the AI's work, and ask the endpoint, if any, for its models."""
+    chosen: dict[plugins.Group[Any], str] = {TRANSCRIBERS: settings.transcriber, WRITERS: settings.writer}
+    foreign = [group for group, name in chosen.items() if group.is_foreign(name)]
+    results = [ok(asyncio.run(check_foreign(group, settings))) for group in foreign]
+    if settings.ai_base_url or not results:
+        results.append(_check_endpoint(settings))
+    faults = [each for each in results if each.status is not HealthStatus.OK]
+    return faults[0] if faults else ok("; ".join(each.message for each in results))
+
+
+def _check_endpoint(settings: Settings) -> CheckResult:
+    settings.require_ai()
+    if not settings.ai_base_url:
+        from meetcore.adapters import speech
+
+        own = "this machine transcribes" if speech.can_transcribe() else "nothing transcribes"
+        return ok(f"none set: {own}, and rules write the notes")
+    key = str(settings.ai_api_key)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    status, body = read_json(f"{settings.ai_base_url}/models", headers)
+    match status:
+        case 0:
+            return failed("no answer: check MEETCORE_AI_BASE_URL; notes wait until it answers")
+        case 401 | 403:
+            return failed("the key is refused: check MEETCORE_AI_API_KEY; notes wait until then")
+        case 200:
+            return _judge_models(settings, body)
+        case 404 | 405:
+            return warning("answers, and lists no models: whether ours are there shows with the first note")
+        case _:
+            return failed(f"answers with status {status}: check MEETCORE_AI_BASE_URL")
+
+
+def _judge_models(settings: Settings, body: Any) -> CheckResult:
+    listed = body.get("data") if isinstance(body, dict) else None
+    known = {model.get("id") for model in listed or () if isinstance(model, dict)}
+    wanted = {
+        "MEETCORE_AI_TRANSCRIBE_MODEL": (settings.transcriber_name, settings.ai_transcribe_model),
+        "MEETCORE_AI_WRITE_MODEL": (settings.writer_name, settings.ai_write_model),
+    }
+    lacking = [name for name, (by, model) in wanted.items() if by == "openai" and model not in known]
+    if known and lacking:
+        return warning(f"lets us in, and does not list the model of {' and '.join(lacking)}")
+    return ok("lets us in")
+
+
+def check_models(settings: Settings) -> CheckResult:
+    """Ask the endpoint for its models, then each of ours for a small piece of work."""
+    listed = check_ai(settings)
+    if not settings.ai_base_url or listed.status is HealthStatus.FAILED:
+        return listed
+    access = providers.ai_access(settings)
+    asked = [
+        ("MEETCORE_AI_WRITE_MODEL", settings.writer_name, _write),
+        ("MEETCORE_AI_TRANSCRIBE_MODEL", settings.transcriber_name, _transcribe),
+    ]
+    faults = [
+        f"{fault}: check {name} and what the server offers"
+        for name, by, ask in asked
+        if by == "openai" and (fault := asyncio.run(ask(access)))
+    ]
+    if faults:
+        return failed(f"{'; '.join(faults)}; notes wait until then")
+    return ok("the models answer a small request as they should")
+
+
+async def _write(access: AiAccess) -> str | None:
+    """Let the model write the notes of one sentence; return its fault."""
+    from meetcore.adapters.openai import OpenAiNoteWriter
+    from meetcore.adapters.openai.writer import TooLong
+
+    log = _Lines()
+    writer = OpenAiNoteWriter(access, log, SystemClock().now)
+    try:
+        await writer.check()
+    except (AiUnavailable, AiRefused, TooLong) as error:
+        return _fault("POST /chat/completions", error, log)
+    finally:
+        await writer.aclose()
+    return None
+
+
+async def _transcribe(access: AiAccess) -> str | None:
+    """Let the model transcribe a second of silence; return its fault."""
+    from meetcore.adapters.openai import OpenAiTranscriber
+
+    log = _Lines()
+    transcriber = OpenAiTranscriber(access, log, SystemClock().now)
+    try:
+        await transcriber.check()
+    except (AiUnavailable, AiRefused) as error:
+        return _fault("POST /audio/transcriptions", error, log)
+    finally:
+        await transcriber.aclose()
+    return None
+
+
+def _fault(call: str, error: Exception, log: _Lines) -> str:
+    named = [str(log.fields[name]) for name in ("code", "param") if log.fields.get(name)]
+    text = str(error).removeprefix("ai: ")
+    return f"{call}: {text} ({', '.join(named)})" if named else f"{call}: {text}"

@@ -20,13 +20,11 @@ from meetcore.adapters.settings.plugins import (
     PROVIDERS,
     RATE_COUNTERS,
     SENDERS,
-    TRANSCRIBERS,
-    WRITERS,
     Group,
 )
 from meetcore.adapters.tls import redis_options, without_strict
 from meetcore.composition import adapter_checks, configuration, gateways, observability, plugins, providers
-from meetcore.composition.adapter_checks import posting_fault
+from meetcore.composition.adapter_checks import TIMEOUT_S, posting_fault
 from meetcore.ports import identity, mails, store, video_provider
 from meetcore.ports.figures import (
     CheckHealth,
@@ -43,9 +41,6 @@ DEADLINE_S = 10.0
 """Seconds that one check may take. The checks of the database follow the one that reaches it."""
 
 Check = Callable[[Settings], CheckResult]
-
-
-TIMEOUT_S = 5.0
 _MAIL_FAULTS = {
     "connect": "no answer: check MEETCORE_SMTP_URL and that the server runs",
     "timeout": "no answer in time: check MEETCORE_SMTP_URL and that the server is reached from here",
@@ -125,10 +120,7 @@ def _rabbitmq_answers(url: str) -> bool:
 
 
 def _check_provider(settings: Settings) -> CheckResult:
-    try:
-        settings.require_provider()
-    except SettingsRefused as error:
-        return failed(str(error))
+    settings.require_provider()
     if settings.provider == "zoom":
         return asyncio.run(_zoom_lets_us_in(settings))
     if PROVIDERS.is_foreign(settings.provider):
@@ -137,10 +129,7 @@ def _check_provider(settings: Settings) -> CheckResult:
 
 
 def _check_foreign(group: Group[Any], settings: Settings) -> CheckResult:
-    try:
-        return ok(asyncio.run(adapter_checks.check_foreign(group, settings)))
-    except SettingsRefused as error:
-        return failed(str(error))
+    return ok(asyncio.run(adapter_checks.check_foreign(group, settings)))
 
 
 async def _zoom_lets_us_in(settings: Settings) -> CheckResult:
@@ -162,32 +151,14 @@ async def _zoom_lets_us_in(settings: Settings) -> CheckResult:
     return ok("zoom gives a token with the scopes that are needed")
 
 
-def _check_ai(settings: Settings) -> CheckResult:
-    chosen: dict[Group[Any], str] = {TRANSCRIBERS: settings.transcriber, WRITERS: settings.writer}
-    results = [_check_foreign(group, settings) for group, name in chosen.items() if group.is_foreign(name)]
-    if settings.ai_base_url or not results:
-        from meetcore.composition.ai_checks import check_endpoint
-
-        results.append(check_endpoint(settings))
-    faults = [each for each in results if each.status is not HealthStatus.OK]
-    return faults[0] if faults else ok("; ".join(each.message for each in results))
-
-
 def _check_gateway(settings: Settings) -> CheckResult:
     if GATEWAYS.is_foreign(settings.gateway):
         return _check_foreign(GATEWAYS, settings)
-    try:
-        return ok(asyncio.run(gateways.check_gateway(settings)))
-    except SettingsRefused as error:
-        return failed(str(error))
+    return ok(asyncio.run(gateways.check_gateway(settings)))
 
 
 def _check_mail(settings: Settings) -> CheckResult:
-    try:
-        is_sent = providers.sends_mails(settings)
-    except SettingsRefused as error:
-        return failed(str(error))
-    if not is_sent:
+    if not providers.sends_mails(settings):
         return warning(_NO_MAIL)
     if MAILERS.is_foreign(settings.mailer_name):
         return _check_foreign(MAILERS, settings)
@@ -200,10 +171,7 @@ def _check_mail(settings: Settings) -> CheckResult:
 
 
 def _check_oidc(settings: Settings) -> CheckResult:
-    try:
-        clients = providers.oidc_clients(settings)
-    except SettingsRefused as error:
-        return failed(str(error))
+    clients = providers.oidc_clients(settings)
     names = ("MEETCORE_OIDC_ISSUER", "MEETCORE_CONSOLE_OIDC_ISSUER")
     found = [(name, client) for name, client in zip(names, clients, strict=True) if client is not None]
     if not found:
@@ -219,10 +187,7 @@ def _check_oidc(settings: Settings) -> CheckResult:
 
 
 def _check_traces(settings: Settings) -> CheckResult:
-    try:
-        observability.check_traces(settings)
-    except SettingsRefused as error:
-        return failed(str(error))
+    observability.check_traces(settings)
     if not settings.traces_url:
         return ok("none set: nothing is recorded")
     import httpx  # `serve` imports this module, too, to show the checks on a page
@@ -245,26 +210,12 @@ def _check_traces(settings: Settings) -> CheckResult:
 
 def _check_base_url(settings: Settings) -> CheckResult:
     faults = configuration.base_url_faults(settings)
-    status, _ = read_json(f"{settings.base_url}/healthz", {})
+    status, _ = adapter_checks.read_json(f"{settings.base_url}/healthz", {})
     if status != 200:
         faults.append(
             "no service answers at MEETCORE_BASE_URL from here: start `meetcore serve`, or check the proxy"
         )
     return warning("; ".join(faults)) if faults else ok("answers; forms are accepted from its origin")
-
-
-def read_json(url: str, headers: dict[str, str]) -> tuple[int, Any]:
-    """Return the status of an answer and its JSON, if any; 0 for no answer."""
-    import httpx
-
-    try:
-        answer = httpx.get(url, headers=headers, timeout=TIMEOUT_S, trust_env=False, follow_redirects=False)
-    except (httpx.HTTPError, httpx.InvalidURL):
-        return 0, None
-    try:
-        return answer.status_code, answer.json()
-    except ValueError:
-        return answer.status_code, None
 
 
 def _check_outbound(settings: Settings) -> CheckResult:
@@ -275,12 +226,9 @@ def _check_outbound(settings: Settings) -> CheckResult:
 
 
 def _check_settings(settings: Settings) -> CheckResult:
-    try:
-        adapters = plugins.describe(settings)
-        if strange := strange_variables(settings):
-            return warning(f"no settings of meetcore, which change nothing: {', '.join(strange)}")
-    except SettingsRefused as error:
-        return failed(str(error))
+    adapters = plugins.describe(settings)
+    if strange := strange_variables(settings):
+        return warning(f"no settings of meetcore, which change nothing: {', '.join(strange)}")
     return ok(f"every MEETCORE_ variable is one; adapters: {adapters}")
 
 
@@ -296,7 +244,7 @@ SERVICE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
     "broker": _check_broker,
     "rate_store": _check_rate_store,
     "provider": _check_provider,
-    "ai": _check_ai,
+    "ai": adapter_checks.check_ai,
     "gateway": _check_gateway,
     "mail": _check_mail,
     "oidc": _check_oidc,
@@ -316,17 +264,30 @@ def run_checks(
 
     With `asks_models`, an AI endpoint is asked to write and to transcribe, which costs two small calls.
     """
-    from meetcore.composition import ai_checks, database_checks
+    from meetcore.composition import database_checks
 
     services = _Running(SERVICE_CHECKS, settings, deadline_s)
-    models = {"ai": ai_checks.check_models} if asks_models else {}
-    asked = _Running(models, settings, ai_checks.MODELS_DEADLINE_S)
+    models = {"ai": adapter_checks.check_models} if asks_models else {}
+    asked = _Running(models, settings, adapter_checks.MODELS_DEADLINE_S)
     reached = _Running({"database": database_checks.check_database}, settings, deadline_s).results()
     if reached["database"].status is HealthStatus.FAILED:
         database = dict.fromkeys(database_checks.DATABASE_CHECKS, skipped("the database is not reached"))
     else:
         database = _Running(database_checks.DATABASE_CHECKS, settings, deadline_s).results()
     return reached | database | services.results() | asked.results()
+
+
+def result_of(check: Check, settings: Settings) -> CheckResult:
+    """Run one check; settings that are refused, and faults, are failures."""
+    try:
+        return check(settings)
+    except SettingsRefused as error:
+        return failed(str(error))
+    except store.StoreUnavailable:
+        return failed("the database went away or was too slow: try again")
+    except Exception as error:  # noqa: BLE001 - one check's defect must not hide the others
+        # Its message may hold an address or a secret; its type does not.
+        return failed(f"the check itself failed ({type(error).__name__}): please report it")
 
 
 class _Running:
@@ -341,14 +302,7 @@ class _Running:
             threading.Thread(target=self._run, args=(name, check, settings), daemon=True).start()
 
     def _run(self, name: str, check: Check, settings: Settings) -> None:
-        try:
-            result = check(settings)
-        except store.StoreUnavailable:
-            result = failed("the database went away or was too slow: try again")
-        except Exception as error:  # noqa: BLE001 - one check's defect must not hide the others
-            # Its message may hold an address or a secret; its type does not.
-            result = failed(f"the check itself failed ({type(error).__name__}): please report it")
-        self._done.put((name, result))
+        self._done.put((name, result_of(check, settings)))
 
     def results(self) -> dict[str, CheckResult]:
         """Wait for all of them, up to the deadline."""

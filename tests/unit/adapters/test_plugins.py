@@ -17,7 +17,7 @@ from meetcore.adapters.settings import (
 )
 from meetcore.adapters.settings.plugins import GROUPS, MAILERS, PROVIDERS
 from meetcore.composition.adapter_checks import check_adapters, check_foreign
-from meetcore.composition.doctor import SERVICE_CHECKS
+from meetcore.composition.doctor import SERVICE_CHECKS, result_of
 from meetcore.composition.plugins import describe
 from meetcore.ports.figures import HealthStatus
 from meetcore.ports.plugins import Plugin, ProviderPlugin
@@ -222,10 +222,11 @@ def test_what_a_start_refuses_the_doctor_finds(
     with pytest.raises(SettingsRefused) as caught:
         check_adapters(settings, ())
     assert str(caught.value).startswith(message.format(acme=acme))
-    found = SERVICE_CHECKS["provider"](settings)
+    found = result_of(SERVICE_CHECKS["provider"], settings)
     assert (found.status, found.message) == (HealthStatus.FAILED, str(caught.value))
     is_declaration = named in ("CLASHING", "ODD")
-    assert (SERVICE_CHECKS["settings"](settings).status is HealthStatus.FAILED) == is_declaration
+    status = result_of(SERVICE_CHECKS["settings"], settings).status
+    assert (status is HealthStatus.FAILED) == is_declaration
 
 
 @pytest.mark.parametrize(("name", "value", "message"), [

@@ -15,7 +15,7 @@ from meetcore.adapters.settings import SecretStr, Settings, SettingsRefused
 from meetcore.adapters.settings.plugins import RATE_COUNTERS
 from meetcore.composition.adapter_checks import check_adapters
 from meetcore.composition.application import Part
-from meetcore.composition.doctor import SERVICE_CHECKS
+from meetcore.composition.doctor import SERVICE_CHECKS, result_of
 from meetcore.composition.plugins import ServiceParts, names_of, open_named
 from meetcore.composition.providers import open_ai, sends_mails
 from meetcore.domain.notes.notes import BY_RULES
@@ -118,9 +118,9 @@ async def test_a_writer_of_others_writes_under_its_name_at_the_price_of_a_model(
 
 def test_the_doctor_runs_the_check_of_a_writer_of_others() -> None:
     check = SERVICE_CHECKS["ai"]
-    found = check(Settings(writer="others:SCRIBE"))
+    found = result_of(check, Settings(writer="others:SCRIBE"))
     assert (found.status, found.message) == (HealthStatus.OK, "scribe reads http://127.0.0.1:8000")
-    found = check(Settings(writer="others:QUILL"))
+    found = result_of(check, Settings(writer="others:QUILL"))
     assert (found.status, found.message) == (HealthStatus.FAILED, "no ink")
     mail = SERVICE_CHECKS["mail"](Settings(mailer="others:open_mailer"))
     assert mail.message == "others:open_mailer, which has no check"
