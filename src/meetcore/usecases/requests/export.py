@@ -7,6 +7,7 @@ It is read page by page while the account goes on: each line is true at its own 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -87,43 +88,36 @@ class ExportAccount:
             **self._people(id_, now),
             "meetings": _paged(
                 lambda before: queries.list_meetings(id_, MeetingFilter(now), PAGE, before),
-                lambda one: one.id,
                 lambda one: as_json(meetings.meeting_event_record(one, now)),
             ),
             "recordings": _paged(
                 lambda before: queries.list_recordings(id_, None, PAGE, before),
-                lambda one: one.id,
                 lambda one: as_json(notes.recording_record(one, now)),
             ),
             "notes": _paged(
                 lambda before: queries.list_notes(id_, NoteFilter(), NOTES_PAGE, before),
-                lambda one: one.id,
                 lambda one: as_json(notes.note_record(one)),
             ),
             "ledger": _paged(
                 lambda before: queries.list_transactions(id_, TransactionFilter(), PAGE, before),
-                lambda one: one.number,
                 lambda one: as_json(accounts.transaction_record(one)),
+                attrgetter("number"),
             ),
             "webhooks": _paged(
                 lambda before: queries.list_endpoints(id_, PAGE, before),
-                lambda one: one.id,
                 lambda one: as_json(webhooks.endpoint_record(one, with_secret=False)),
             ),
             "deliveries": self._deliveries(id_),
             "events": _paged(
                 lambda before: queries.list_events(id_, EventFilter(EVER), PAGE, before),
-                lambda one: one.id,
                 lambda one: as_json(webhooks.event_record(one)),
             ),
             "requests": _paged(
                 lambda before: queries.list_requests(id_, RequestFilter(), PAGE, before),
-                lambda one: one.id,
                 export_records.request_line,
             ),
             "audit_log": _paged(
                 lambda before: queries.list_audit_entries(id_, PAGE, before),
-                lambda one: one.id,
                 export_records.audit_entry_line,
             ),
         }
@@ -144,12 +138,10 @@ class ExportAccount:
             ),
             "sessions": _paged(
                 lambda before: queries.list_account_sessions(account_id, PAGE, before),
-                lambda one: one.id,
                 export_records.session_line,
             ),
             "mails": _paged(
                 lambda before: queries.list_mails(account_id, PAGE, before),
-                lambda one: one.id,
                 export_records.mail_line,
             ),
             "api_keys": _listed(lambda: self.registry.list_keys(account_id), export_records.key_line),
@@ -173,17 +165,13 @@ class ExportAccount:
                     yield lines
             last = endpoints[-1].id
 
-    async def _deliveries_to(self, account_id: UUID, endpoint_id: UUID) -> AsyncIterator[bytes]:
-        named = {"webhook_id": str(endpoint_id)}
-        before: UUID | None = None
-        while page := await self.queries.list_deliveries(
-            account_id, endpoint_id, DeliveryFilter(), PAGE, before
-        ):
-            yield b"".join(
-                _line(named | dict(as_json(webhooks.delivery_record(one.delivery, one.attempts))))
-                for one in page
-            )
-            before = page[-1].delivery.id
+    def _deliveries_to(self, account_id: UUID, endpoint_id: UUID) -> AsyncIterator[bytes]:
+        list_, named = self.queries.list_deliveries, {"webhook_id": str(endpoint_id)}
+        return _paged(
+            lambda before: list_(account_id, endpoint_id, DeliveryFilter(), PAGE, before),
+            lambda one: named | dict(as_json(webhooks.delivery_record(one.delivery, one.attempts))),
+            attrgetter("delivery.id"),
+        )
 
 
 async def _listed(
@@ -194,11 +182,11 @@ async def _listed(
 
 
 async def _paged(
-    read: Callable[[Place | None], Awaitable[Sequence[T]]],
-    place: Callable[[T], Place],
+    read: Callable[[Place | None], Awaitable[Sequence[T] | None]],
     record: Callable[[T], Mapping[str, object]],
+    place: Callable[[T], Place] = attrgetter("id"),
 ) -> AsyncIterator[bytes]:
-    """Return the lines of a list, page by page, the newest first."""
+    """Return the lines of a list, page by page, the newest first; a page begins below a `place`."""
     before: Place | None = None
     while page := await read(before):
         yield b"".join(_line(record(one)) for one in page)
