@@ -14,7 +14,7 @@ from starlette.responses import Response
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import HEADERS, AreaVisit, Look, Visit, own_path
 from meetcore.domain.errors import CreationsUsedUp, DomainError, HostUnresolved, NoHostFree, NotFound
-from meetcore.domain.ids import parse_id
+from meetcore.domain.ids import is_id
 from meetcore.domain.meetings.schedule import WIB, cap_day
 from meetcore.usecases.members.dashboard import SentForm
 from meetcore.usecases.requests.idempotency import Outcome, Refusal
@@ -89,20 +89,19 @@ def read_week(visit: AreaVisit[Any, Any, Any]) -> date:
     return day - timedelta(days=day.weekday())
 
 
+def read_id(text: str) -> UUID | None:
+    """Read an id in its 36-character form; `None` for any other text."""
+    return UUID(text) if is_id(text) else None
+
+
 def read_before(visit: AreaVisit[Any, Any, Any]) -> UUID | None:
     """Read the id that a list goes on below; anything that is no id means its beginning."""
-    try:
-        return UUID(visit.query("before"))
-    except ValueError:
-        return None
+    return read_id(visit.query("before"))
 
 
 def read_key(visit: Visit) -> UUID | None:
     """Read the id of a key that a list is of; anything that is no id means every key."""
-    try:
-        return parse_id(visit.query("key"), "key")
-    except NotFound:
-        return None
+    return read_id(visit.query("key"))
 
 
 def first_page(

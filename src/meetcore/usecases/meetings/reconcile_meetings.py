@@ -165,18 +165,16 @@ class RemoveOrphans:
 
     async def sweep(self, limit: int = 16) -> int:
         """Carry out up to `limit` due checks; return how many."""
-        recording_checks = 0
-        while recording_checks < limit:
+        done = 0
+        while done < limit:
             lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
             with under_lease(lease_time(self.runtime.clock, self.lease_s)):
                 async with self.store.begin() as tx:
-                    found = await tx.orphan_checks.claim_due(
-                        min(self.at_once, limit - recording_checks), lease
-                    )
-                recording_checks += len(await gather_all(self._look(check) for check in found))
+                    found = await tx.orphan_checks.claim_due(min(self.at_once, limit - done), lease)
+                done += len(await gather_all(self._look(check) for check in found))
             if len(found) < self.at_once:
                 break
-        return recording_checks
+        return done
 
     async def _look(self, check: views.OrphanCheck) -> None:
         meeting = check.meeting

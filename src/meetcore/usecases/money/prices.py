@@ -38,16 +38,6 @@ class Estimate:
 
 
 @frozen
-class Prices:
-    """The tiers in the catalogue's order, those that no host can carry now, and the price of notes."""
-
-    tiers: Sequence[pricing.PricingTier]
-    without_host: frozenset[str]
-    notulen_credits_per_minute: int
-    notulen_credits_per_minute_by_rules: int
-
-
-@frozen
 class ConsolePrices:
     """The prices as they are in force in this process."""
 
@@ -55,17 +45,12 @@ class ConsolePrices:
     provider: video_provider.VideoProvider
     registry: requests.Registry
 
-    async def list_prices(self, who: views.SignedInOperator) -> Prices:
-        """Return every tier, retired ones included."""
+    async def list_prices(
+        self, who: views.SignedInOperator
+    ) -> tuple[pricing.TierCatalogue, Sequence[pricing.PricingTier]]:
+        """Return the catalogue, retired tiers included, and the tiers on sale that no host can carry now."""
         roles.check_operator_allowed(who.operator.role, roles.OperatorAction.VIEW_PRICES)
-        lacking: frozenset[str] = frozenset()
-        if self.provider.abilities.has_hosts:
-            hosts = await self.registry.list_hosts()
-            lacking = frozenset(tier.id for tier in tiers_without_host(self.catalogue.on_sale(), hosts))
-        catalogue = self.catalogue
-        return Prices(
-            tuple(catalogue.tiers.values()),
-            lacking,
-            catalogue.notulen_credits_per_minute,
-            catalogue.notulen_credits_per_minute_by_rules,
-        )
+        if not self.provider.abilities.has_hosts:
+            return self.catalogue, ()
+        hosts = await self.registry.list_hosts()
+        return self.catalogue, tiers_without_host(self.catalogue.on_sale(), hosts)

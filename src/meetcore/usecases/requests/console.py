@@ -91,14 +91,6 @@ class Movement(Enum):
 
 
 @frozen
-class AccountDetails:
-    """An account with its page, and its last meetings, the newest first."""
-
-    page: AccountPage
-    meetings: Sequence[Meeting]
-
-
-@frozen
 class ConsoleAccounts:
     """The use cases of accounts."""
 
@@ -134,17 +126,17 @@ class ConsoleAccounts:
 
     async def find(
         self, who: SignedInOperator, client_address: str | None, account_id: UUID
-    ) -> AccountDetails:
-        """Return one account."""
+    ) -> tuple[AccountPage, Sequence[Meeting]]:
+        """Return one account, and its last meetings, the newest first."""
         check_operator_allowed(who.operator.role, OperatorAction.VIEW_ACCOUNTS)
         page, meetings = await asyncio.gather(
             self.queries.find_account_page(account_id, MAX_KEYS, LAST),
             self.queries.list_meetings(account_id, views.MeetingFilter(self.runtime.now()), LAST, None),
         )
-        details = AccountDetails(require_record(page, "account"), meetings)
+        found = require_record(page, "account"), meetings
         reading = f"{who.operator.id} {account_id}"
         await self.log.record(who.origin(client_address), "account.read", account_id, account_id, reading)
-        return details
+        return found
 
     async def suspend(
         self, who: SignedInOperator, client_address: str | None, account_id: UUID, reason: str

@@ -83,9 +83,9 @@ async def _ask_to_suspend(visit: ConsoleVisit) -> Question | None:
     except InvalidReason:
         return None
     use, account_id = visit.use.accounts, visit.path_id("account")
-    found = await use.find(visit.signed_in, visit.client_address, account_id)
+    page, _meetings = await use.find(visit.signed_in, visit.client_address, account_id)
     return Question(
-        visit.text("Suspend %(name)s?", name=found.page.account.full_name),
+        visit.text("Suspend %(name)s?", name=page.account.full_name),
         visit.text(
             "Its keys are refused from their next request on. What was begun goes on. Its members read "
             "this reason, its owners by e-mail, too: %(reason)s",
@@ -171,8 +171,8 @@ def _wrong(visit: ConsoleVisit, kind: type[ValueError]) -> Mapping[str, str]:
 
 
 async def _show(visit: ConsoleVisit, errors: Mapping[str, str]) -> Response:
-    found = await visit.use.accounts.find(visit.signed_in, visit.client_address, visit.path_id("account"))
-    page = found.page
+    account_id = visit.path_id("account")
+    page, meetings = await visit.use.accounts.find(visit.signed_in, visit.client_address, account_id)
     return visit.form_page(
         "console/account.html",
         errors,
@@ -183,7 +183,7 @@ async def _show(visit: ConsoleVisit, errors: Mapping[str, str]) -> Response:
             (entry, visit.text(TRANSFER_KINDS[entry.kind]), _payment_id(entry)) for entry in page.entries
         ],
         deliveries=[(each, *visit.mark(DELIVERY_STATES[each.status])) for each in page.deliveries],
-        meetings=meeting_rows(visit, found.meetings),
+        meetings=meeting_rows(visit, meetings),
         link_command=shlex.join([*_LINK, "--account", str(page.account.id), "--email", page.account.email]),
         form_key=(visit.is_restored and visit.form.get("form_key")) or visit.new_form_key(),
     )

@@ -100,7 +100,8 @@ async def show_health(visit: ConsoleVisit) -> Response:
 
 @ConsolePage("GET", "/console/prices", OperatorAction.VIEW_PRICES)
 async def show_prices(visit: ConsoleVisit) -> Response:
-    return visit.page("console/prices.html", prices=await visit.use.prices.list_prices(visit.signed_in))
+    catalogue, without_host = await visit.use.prices.list_prices(visit.signed_in)
+    return visit.page("console/prices.html", prices=catalogue, without_host=without_host)
 
 
 def _seconds(length: timedelta) -> int:

@@ -19,12 +19,12 @@ from meetcore.adapters.web.forms import (
     first_page,
     read_before,
     read_days,
+    read_id,
     read_key,
 )
 from meetcore.adapters.web.texts import DELIVERY_STATES, SCOPE_TEXTS, _
 from meetcore.adapters.web.visit import Page, Question, Visit, see_other
-from meetcore.domain.errors import Conflict, DomainError, NotFound, require_record
-from meetcore.domain.ids import parse_id
+from meetcore.domain.errors import Conflict, DomainError, require_record
 from meetcore.domain.members.roles import Action
 from meetcore.domain.money.amounts import MAX_TYPED, read_amount
 from meetcore.domain.money.transfers import InvalidAmount
@@ -217,10 +217,7 @@ def scope_texts(visit: Visit) -> list[tuple[str, str]]:
 
 def _new_id(visit: Visit) -> UUID | None:
     """Read the id of the new key from the form: sending it again makes no second key."""
-    try:
-        return UUID(visit.form.get("form_key", ""))
-    except ValueError:
-        return None
+    return read_id(visit.form.get("form_key", ""))
 
 
 def _overlap_text(visit: Visit, hours: int) -> str:
@@ -310,11 +307,8 @@ async def show_request(visit: Visit) -> Response:
 
 
 async def _find(visit: Visit, text: str) -> RequestDetails | None:
-    try:
-        request_id = parse_id(text, "request")
-    except NotFound:
-        return None
-    return await visit.use.reads.find_request(visit.signed_in, request_id)
+    request_id = read_id(text)
+    return None if request_id is None else await visit.use.reads.find_request(visit.signed_in, request_id)
 
 
 async def _nothing() -> Sequence[request_log.LoggedRequest]:
