@@ -85,6 +85,7 @@ class GatewayStandIn(stand_in.StandIn[Fault]):
         self.calls: Counter[str] = Counter()
         self.requests: deque[stand_in.Request] = deque(maxlen=100)
         self.notices: dict[str, list[Notice]] = {}
+        self.opened: set[str] = set()  # ids of payments that have a page
         self._by_key: dict[str, tuple[bytes, stand_in.Reply]] = {}
 
     def forget_keys(self) -> None:
@@ -162,15 +163,21 @@ class GatewayStandIn(stand_in.StandIn[Fault]):
     async def handle(self, request: stand_in.Request) -> stand_in.Reply | None:
         """Respond to a request of a client, or of a test."""
         match request.method, request.segments:
+            case _, ("stand-in", "payments", payment_id, *_) if payment_id not in self.opened:
+                return stand_in.as_json({"error": f"no page was opened for the payment {payment_id}"}, 400)
             case "POST", ("stand-in", "payments", payment_id, "notify"):
                 wanted = request.json
+                if payment_id not in self.notices or "url" not in wanted:
+                    return stand_in.as_json({"error": "pay first, or let it end, and give a url"}, 400)
                 statuses = await self.notify(
                     wanted["url"], UUID(payment_id), *wanted.get("which", ()),
                     times=int(wanted.get("times", 1)), is_forged=bool(wanted.get("forged")),
                 )  # fmt: skip
                 return stand_in.as_json(statuses)
-            case _:
-                return await super().handle(request)
+        try:
+            return await super().handle(request)
+        except GatewayRefusal as refusal:  # by a switch
+            return refusal.reply
 
     async def notify(
         self, url: str, payment_id: UUID, *which: int, times: int = 1, is_forged: bool = False
@@ -205,8 +212,6 @@ class GatewayStandIn(stand_in.StandIn[Fault]):
                         for each in self.notices.get(payment_id, ())
                     ],
                 }
-            case "GET", "calls":
-                return lambda: dict(self.calls)
             case _:
                 return None
 

@@ -98,6 +98,7 @@ class MidtransStandIn(GatewayStandIn):
             raise GatewayRefusal(400, {"error_messages": [text]})
         token = secrets.token_hex(16)
         order.pages.append(token)
+        self.opened.add(order_id)
         url = f"{self.url}/snap/v3/redirection/{token}"
         return as_json({"token": token, "redirect_url": url}, 201)
 

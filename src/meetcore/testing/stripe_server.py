@@ -142,6 +142,7 @@ class StripeStandIn(GatewayStandIn):
             {"payment_id": form["payment_intent_data[metadata][payment_id]"]}, form["customer_email"],
         )  # fmt: skip
         self.sessions.append(session)
+        self.opened.add(session.reference)
         return as_json(self._shown(session))
 
     def _session(self, session_id: str) -> _Session:

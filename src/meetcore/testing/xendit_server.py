@@ -118,6 +118,7 @@ class XenditStandIn(GatewayStandIn):
             raise _refusal(400, "INVALID_EXPIRY_DATE", "expires_at must be at least 10 minutes in the future")
         session = _Session(f"ps-{secrets.token_hex(12)}", wanted)
         self.sessions.append(session)
+        self.opened.add(wanted["reference_id"])
         return as_json(self._shown(session), 201)
 
     def _session(self, session_id: str) -> _Session:
