@@ -10,7 +10,7 @@ from attrs import evolve
 
 from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
 from meetcore.domain.money import hash_chain, ledger, views
-from meetcore.domain.money.ledger import Funds
+from meetcore.domain.money.ledger import Funds, Reference
 from meetcore.testing.ledger import (
     AT,
     LedgerRig,
@@ -35,6 +35,17 @@ async def prove_history(rig: LedgerRig, account_id: UUID, funds: Funds) -> None:
     assert len(legs) == 2 * len(entries)
     assert ledger.first_broken(account_id, entries) is None
     assert funds.held == sum(await rig.holds(account_id))
+
+
+def _adjustments(funds: Funds, *operations: str) -> views.AccountPostings:
+    """Decide on an adjustment for each operation, one after the other."""
+    before, entries = funds, []
+    for operation in operations:
+        posting = ledger.adjust(funds, new_id(), operation, -7, Reference("ticket", operation), AT)
+        assert posting.entry is not None
+        entries.append(posting.entry)
+        funds = posting.funds
+    return views.AccountPostings(before, funds, entries)
 
 
 @pytest.mark.asyncio
@@ -78,6 +89,26 @@ class LedgerContract:
             assert await append_one(tx, before, posting) is None
         assert await funds_of(rig, customer) == before
         assert len(await rig.entries(customer.account_id)) == 1
+
+    async def test_of_several_accounts_each_is_written_wholly_or_not(self, rig: LedgerRig) -> None:
+        written, changed, repeated = [await open_account(rig, 100) for _ in range(3)]
+        names = {
+            written: ("a", "b"),
+            changed: ("a", "b"),
+            repeated: ("a", ledger.top_up_operation("opening")),
+        }
+        before = {each: await funds_of(rig, each) for each in names}
+        postings = [
+            _adjustments(evolve(before[each], held=int(each is changed)), *operations)
+            for each, operations in names.items()
+        ]
+        async with rig.store.begin() as tx:
+            assert await tx.postings.append_if_unchanged(postings) == {written.account_id: 0}
+        assert (await rig.entries(written.account_id))[1:] == list(postings[0].entries)
+        for each in names:
+            funds = postings[0].after if each is written else before[each]
+            assert await funds_of(rig, each) == funds
+            await prove_history(rig, each.account_id, funds)
 
     async def test_a_number_is_given_once(self, rig: LedgerRig) -> None:
         customer = await open_account(rig, 100)
