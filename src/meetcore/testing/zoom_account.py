@@ -31,7 +31,7 @@ REFUSALS: Final[Mapping[str, _RefusalText]] = {
         ("token_expired", 401, 124, "Access token is expired."),
         ("token_invalid", 401, 124, "Invalid access token."),
         ("missing_scope", 400, 4711,
-         "Invalid access token, does not contain scopes:[meeting:write:meeting:admin]."),
+         "Invalid access token, does not contain scopes:[{about}]."),
         ("meeting_not_found", 404, 3001, "Meeting does not exist: {about}."),
         ("delete_in_progress", 400, 3002, "Sorry, you cannot delete this meeting since it is in progress."),
         ("delete_ended", 400, 3007, "Sorry, you cannot delete this meeting since it has ended."),

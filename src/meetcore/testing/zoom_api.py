@@ -27,7 +27,7 @@ from attrs import define, evolve, field, frozen
 
 from meetcore.testing.stand_in import BROKEN, PlannedFault, Reply, Request, StandIn, as_json, broken
 from meetcore.testing.zoom_account import REFUSALS, SCOPES, Refused, ZoomAccount, refusal
-from meetcore.testing.zoom_sessions import StandInMeeting, StandInUser, instant
+from meetcore.testing.zoom_sessions import StandInMeeting, StandInUser, instant, recording_body
 
 _FAULTS: Final = (*BROKEN, "late", "answered", "stall", "page")
 _LIST_AGENDA: Final = 250
@@ -187,7 +187,7 @@ class ZoomApi(StandIn[Fault]):
         if self._tokens[token] < time.monotonic():
             raise Refused("token_expired")
         if call in SCOPES and SCOPES[call] not in self.account.terms.scopes.split():
-            raise Refused("missing_scope")
+            raise Refused("missing_scope", SCOPES[call])
 
     def _check_rate(self) -> None:
         second, count = int(time.monotonic()), self._second[1]
@@ -278,11 +278,9 @@ class ZoomApi(StandIn[Fault]):
         meeting, session = self.account.session(_as_encoded(name))
         if not session.recording_files:
             raise Refused("no_recording")
-        files, fields = session.recording_files, meeting.fields
         return as_json({
-            "uuid": session.uuid, "id": meeting.number, "host_id": meeting.user.id, "topic": fields["topic"],
-            "type": "2", "start_time": fields["start_time"], "recording_count": len(files),
-            "recording_files": files, "participant_audio_files": session.participant_audio_files,
+            **recording_body(meeting, session, session.recording_files), "type": "2",
+            "participant_audio_files": session.participant_audio_files,
             "download_access_token": "eyJFAKE.FAKE.FAKE",
         })  # fmt: skip
 

@@ -52,6 +52,7 @@ _TYPES: Final = {
     "MP4": "shared_screen_with_speaker_view", "M4A": "audio_only", "TRANSCRIPT": "audio_transcript",
     "CHAT": "chat_file", "TIMELINE": "timeline",
 }  # fmt: skip
+_EXTENSIONS: Final = {"TRANSCRIPT": "VTT", "CHAT": "TXT", "TIMELINE": "JSON"}  # else the type
 
 
 class ZoomStandIn(ZoomApi):
@@ -115,9 +116,11 @@ class ZoomStandIn(ZoomApi):
         session = self.account.session(uuid)[1] if uuid else meeting.latest
         session.recording_files.append({
             "id": file_id, "meeting_id": session.uuid, "file_type": file_type, "file_size": len(content),
+            "file_extension": _EXTENSIONS.get(file_type, file_type),
             "recording_start": instant(start), "recording_end": instant(end), "status": "completed",
             "recording_type": recording_type or _TYPES.get(file_type, ""),
             "download_url": f"{self.url}/rec/download/{file_id}",
+            "play_url": f"{self.url}/rec/play/{file_id}",
         })  # fmt: skip
 
     async def handle(self, request: Request) -> Reply | None:

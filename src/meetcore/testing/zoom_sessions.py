@@ -18,6 +18,7 @@ WEBHOOKS: Final = (
     "meeting.started", "meeting.ended", "recording.completed", "recording.transcript_completed",
 )  # fmt: skip
 """The webhooks that the stand-in signs, by Zoom's names."""
+ACCOUNT_ID: Final = "stand-in"
 
 
 def _settings() -> dict[str, Any]:
@@ -162,12 +163,27 @@ def webhook_body(
     if name.startswith("meeting."):  # where the number is a text, and a number in those of recordings
         about |= {"id": str(meeting.number)}
         about |= {"end_time": instant(session.ended_at or happened_at)} if name == "meeting.ended" else {}
-        return event | {"payload": {"account_id": "stand-in", "object": about}}
+        return event | {"payload": {"account_id": ACCOUNT_ID, "object": about}}
     has_text = name == "recording.transcript_completed"
     files = [one for one in session.recording_files if (one["file_type"] == "TRANSCRIPT") is has_text]
-    about |= {"id": meeting.number, "recording_count": len(files), "recording_files": files}
-    event |= {"payload": {"account_id": "stand-in", "object": about}}
+    about |= recording_body(meeting, session, files)
+    event |= {"payload": {"account_id": ACCOUNT_ID, "object": about}}
     return event | {"download_token": "eyJFAKE24H.FAKE.FAKE"}
+
+
+def recording_body(
+    meeting: StandInMeeting, session: StandInSession, files: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Make what responses and webhooks show of a session's recording; its times are those of the session."""
+    began_at, ended_at = session.started_at, session.ended_at or session.started_at
+    return {
+        "uuid": session.uuid, "id": meeting.number, "account_id": ACCOUNT_ID, "host_id": meeting.user.id,
+        "topic": meeting.fields["topic"], "timezone": meeting.fields.get("timezone", "UTC"),
+        "start_time": instant(began_at) if began_at else meeting.fields["start_time"],
+        "duration": int((ended_at - began_at).total_seconds() // 60) if began_at and ended_at else 0,
+        "total_size": sum(one.get("file_size", 0) for one in files), "recording_count": len(files),
+        "share_url": "https://zoom.stand-in.example/rec/share/FAKE", "recording_files": files,
+    }  # fmt: skip
 
 
 def instant(at: datetime) -> str:

@@ -1,6 +1,7 @@
 """The stand-ins of payment gateways, by the switches of a process."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from uuid import uuid4
 
 import httpx
@@ -11,7 +12,9 @@ from meetcore.testing.midtrans_server import midtrans_stand_in
 from meetcore.testing.stripe_server import stripe_stand_in
 from meetcore.testing.xendit_server import xendit_stand_in
 
-STAND_INS = {"midtrans": midtrans_stand_in, "stripe": stripe_stand_in, "xendit": xendit_stand_in}
+STAND_INS: dict[str, Callable[[], AbstractAsyncContextManager[GatewayStandIn]]] = {
+    "midtrans": midtrans_stand_in, "stripe": stripe_stand_in, "xendit": xendit_stand_in,
+}  # fmt: skip
 
 
 @pytest.fixture(params=STAND_INS)

@@ -4,8 +4,9 @@ What an adapter meets there is tested where the adapter is.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ import pytest
 
 from meetcore.adapters.zoom.events import zoom_webhook_parser
 from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
+from meetcore.testing.clock import ManualClock
 from meetcore.testing.zoom_account import REFUSALS
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
 
@@ -222,3 +224,43 @@ async def test_the_webhooks_of_a_session_are_signed(zoom: ZoomStandIn, http: htt
     assert [[file.provider_file_id for file in event_of(name).files] for name in names] == [["a1"], ["a2"]]
     with pytest.raises(ValueError, match="is none of"):
         zoom.webhook("recording.paused", uuid, "secret")
+
+
+FILE = {
+    "id", "meeting_id", "recording_start", "recording_end", "file_type", "file_extension", "file_size",
+    "play_url", "download_url", "status", "recording_type",
+}  # fmt: skip
+RECORDING = {
+    "uuid", "id", "account_id", "host_id", "topic", "type", "start_time", "timezone", "duration",
+    "total_size", "recording_count", "share_url", "recording_files",
+}  # fmt: skip
+
+
+async def test_a_recording_is_shown_with_the_documented_fields_and_its_own_times():
+    clock = ManualClock(START + timedelta(seconds=67))
+    async with zoom_stand_in(now=clock.now) as zoom:
+        meeting = zoom.account.create("host-1", MEETING)
+        uuid = zoom.open_session(meeting.number)
+        for name, kind in (("a1", "MP4"), ("a2", "M4A"), ("a3", "TRANSCRIPT")):
+            zoom.record(meeting, name, kind, b"12345", START, START + timedelta(minutes=9))
+        clock.advance(600)
+        zoom.close_session(uuid)
+        async with httpx.AsyncClient(base_url=zoom.url, trust_env=False) as client:
+            client.headers["Authorization"] = f"Bearer {(await token_of(zoom)).json()['access_token']}"
+            listed = (await client.get(f"/v2/meetings/{meeting.number}/recordings")).json()
+        event = json.loads(zoom.webhook("recording.completed", uuid, "secret").body)["payload"]["object"]
+    assert RECORDING | {"download_access_token"} <= listed.keys()
+    assert RECORDING | {"host_email"} <= event.keys()
+    assert (listed["type"], event["type"], event["host_email"]) == ("2", 2, "host-1")
+    assert (listed["total_size"], event["total_size"], event["recording_count"]) == (15, 10, 2)
+    for each in (listed, event):
+        assert (each["start_time"], each["duration"]) == ("2026-12-01T02:01:07Z", 10)
+        assert all(file.keys() == FILE for file in each["recording_files"])
+    assert [each["file_extension"] for each in listed["recording_files"]] == ["MP4", "M4A", "VTT"]
+
+
+async def test_a_missing_scope_is_named(zoom: ZoomStandIn, http: httpx.AsyncClient):
+    zoom.terms.scopes = "meeting:write:meeting:admin"
+    refused = (await http.delete("/v2/meetings/1")).json()
+    assert refused["code"] == 4711
+    assert refused["message"].endswith("does not contain scopes:[meeting:delete:meeting:admin].")
