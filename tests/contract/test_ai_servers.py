@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from attrs import define, evolve, field
+from attrs import evolve
 
 from meetcore.adapters.openai import OpenAiNoteWriter
 from meetcore.adapters.openai.writer import is_cut
@@ -17,7 +17,7 @@ from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.ports.ai import AiUnavailable
 from meetcore.testing.ai_manners import MANNERS, Manner
 from meetcore.testing.ai_server import Fault
-from meetcore.testing.contracts.notes import MEETINGS
+from meetcore.testing.contracts.notes import MEETINGS, PartsInMemory
 from tests.contract.ai import NOW, Ai, Lines, access_to, ai_at_hand
 
 SHORT = MEETINGS["indonesian"]
@@ -142,22 +142,9 @@ async def test_a_context_too_small_for_the_smallest_part_is_for_the_operator(fau
 # What is kept
 
 
-@define
-class Kept:
-    """The parts of a note, kept in memory."""
-
-    parts: dict[str, str] = field(factory=dict)
-
-    def get(self, name: str) -> str | None:
-        return self.parts.get(name)
-
-    async def keep(self, name: str, text: str) -> None:
-        self.parts[name] = text
-
-
 async def test_a_failure_in_the_third_part_does_not_redo_the_first_two():
     async with ai_at_hand(context_chars=8_000) as ai:
-        kept = Kept()
+        kept = PartsInMemory()
         for _ in range(2):
             ai.stand_in.faults.plan(Fault("slow", "completions", slow_s=0))
         ai.stand_in.faults.plan(Fault("500", "completions"))
@@ -175,7 +162,7 @@ async def test_a_failure_in_the_third_part_does_not_redo_the_first_two():
 async def test_halves_are_kept_for_a_process_that_does_not_know_what_fits():
     async with ai_at_hand() as ai:
         ai.stand_in.manner = MANNERS["llama.cpp"]
-        kept = Kept()
+        kept = PartsInMemory()
         await ai.writer.write(LONG, Language.INDONESIAN, kept)
         done = ai.stand_in.tally.done["completions"]
         async with another(ai) as writer:
@@ -185,7 +172,7 @@ async def test_halves_are_kept_for_a_process_that_does_not_know_what_fits():
 
 async def test_parts_of_another_language_or_model_are_not_taken():
     async with ai_at_hand(context_chars=20_000) as ai:
-        kept = Kept()
+        kept = PartsInMemory()
         await ai.writer.write(LONG, Language.INDONESIAN, kept)
         parts = len(kept.parts)
         await ai.writer.write(LONG, Language.ENGLISH, kept)
@@ -194,14 +181,14 @@ async def test_parts_of_another_language_or_model_are_not_taken():
 
 async def test_of_a_meeting_in_one_part_the_draft_alone_is_kept():
     async with ai_at_hand() as ai:
-        kept = Kept()
+        kept = PartsInMemory()
         await ai.writer.write(SHORT, Language.INDONESIAN, kept)
         assert kept.parts == {}
 
 
 async def test_summaries_that_do_not_fit_together_follow_one_another():
     async with ai_at_hand(context_chars=8_000) as ai:
-        kept = Kept()
+        kept = PartsInMemory()
         await ai.writer.write(LONG, Language.INDONESIAN, kept)
         ai.stand_in.faults.plan(Fault("length", "completions", times=None))
         draft = await ai.writer.write(LONG, Language.INDONESIAN, kept)

@@ -67,7 +67,7 @@ class MailerContract:
         assert received.text.strip() == mail.text
         assert received.html.strip() == mail.html
 
-    async def test_every_attempt_at_a_mail_has_its_own_id(self, mailbox: MailboxRig) -> None:
+    async def test_a_mail_has_one_id_at_every_attempt(self, mailbox: MailboxRig) -> None:
         mail = outgoing()
         for each in (mail, mail, outgoing()):
             await mailbox.mailer.send(each)

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, TypeVar
 
 import pytest
+from attrs import define, field
 
 from meetcore.domain.notes.citations import is_in_vocabulary, vocabulary
 from meetcore.domain.notes.notes import ActionItem, Decision, Language, NoteDraft
@@ -238,6 +239,21 @@ def _check_draft(draft: NoteDraft, transcript: Transcript) -> None:
     assert all(topic.strip() for topic in draft.topics)
 
 
+@define
+class PartsInMemory:
+    """The parts of a note, kept in memory: `ports.ai.KeptParts`."""
+
+    parts: dict[str, str] = field(factory=dict)
+
+    def get(self, name: str) -> str | None:
+        """Return a part."""
+        return self.parts.get(name)
+
+    async def keep(self, name: str, text: str) -> None:
+        """Keep a part."""
+        self.parts[name] = text
+
+
 @pytest.mark.asyncio
 class NoteWriterContract:
     """The suite of a `NoteWriter`, with the fixture `note_writer`: every citation is in the transcript."""
@@ -271,6 +287,13 @@ class NoteWriterContract:
         first, other = (note_writer.write(transcript, Language.ENGLISH) for _ in range(2))
         kept = await _cancel_first(first, other)
         _check_draft(kept, transcript)
+
+    async def test_parts_that_were_kept_are_read_again(self, note_writer: NoteWriter) -> None:
+        transcript, kept = MEETINGS["three hours"], PartsInMemory()
+        await note_writer.write(transcript, Language.ENGLISH, kept)
+        parts = dict(kept.parts)
+        _check_draft(await note_writer.write(transcript, Language.ENGLISH, kept), transcript)
+        assert kept.parts == parts
 
     async def test_the_representation_holds_nothing_of_the_transcript(self, note_writer: NoteWriter) -> None:
         draft = await note_writer.write(MEETINGS["indonesian"], Language.INDONESIAN)

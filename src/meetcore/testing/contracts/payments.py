@@ -134,6 +134,7 @@ class PaymentGatewayContract:
             second page whose address was not handed out; then the money of both is found, as another amount.
         refunds_parts: a part of a payment can be sent back.
         refunds_take_time: a refund that was accepted may still fail.
+        reverses: a bank can take the money of a paid payment back.
         names_transactions: a notice of a dispute names the gateway's transaction, and not the payment.
         currencies: what else payments can be made in.
     """

@@ -272,9 +272,10 @@ class RecordingFilesContract:
     `has_ranges`: exactly the requested range is returned, and not more.
     """
 
-    has_ranges = True
+    has_ranges: ClassVar[bool] = True
 
     async def test_every_file_is_found_with_its_size_and_times(self, place: RecordingPlace) -> None:
+        assert place.files.provider
         found = await place.found()
         assert {name: file.size_bytes for name, file in found.items()} == {
             name: len(content) for name, content in place.contents.items()
