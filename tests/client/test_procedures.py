@@ -163,6 +163,18 @@ async def test_a_missing_file_raises_at_once(trial: Trial, tmp_path: Path) -> No
     assert (left_in(tmp_path), trial.waits.slept) == ({}, [])
 
 
+@pytest.mark.parametrize("url", ["https://[::1/geheim", "https://host:99999/geheim", "/geheim"])
+async def test_a_link_that_is_no_address_is_an_error_of_the_client(
+    against: Against, tmp_path: Path, url: str
+) -> None:
+    trial = await against(max_attempts=1)
+    trial.server.then(answer(200, {"url": url, "expires_at": "2026-12-01T03:10:00Z"}))
+    error = await refused(trial, tmp_path / "a.mp4")
+    assert isinstance(error, errors.ConnectionFailed)
+    assert "geheim" not in str(error)
+    assert left_in(tmp_path) == {}
+
+
 async def test_every_part_has_a_file(trial: Trial, tmp_path: Path) -> None:
     server = trial.server
     server.then(link(server), leading_on(server, 2, CONTENT))

@@ -190,6 +190,8 @@ def _catch_failures() -> Iterator[_Outcome]:
         outcome.reply = exchange.NoResponse(
             f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         )
+    except httpx.InvalidURL:
+        outcome.reply = exchange.NoResponse("the service names an address that no request can be sent to")
     except _TooLarge as error:
         outcome.reply = exchange.NoResponse(str(error))
 
