@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any, Protocol
 
 from attrs import field, frozen
@@ -146,7 +147,7 @@ class FigureReader(Protocol):
 
 
 class HealthStatus(StrEnum):
-    """The result of a check; a skipped one could not be made."""
+    """The result of a check: a warning works and should be fixed, a skipped one could not be made."""
 
     OK = "ok"
     WARNING = "warning"
@@ -162,24 +163,10 @@ class CheckResult:
     message: str
 
 
-def ok(message: str) -> CheckResult:
-    """Return a result without a fault."""
-    return CheckResult(HealthStatus.OK, message)
-
-
-def warning(message: str) -> CheckResult:
-    """Return a result that works and should be fixed."""
-    return CheckResult(HealthStatus.WARNING, message)
-
-
-def failed(message: str) -> CheckResult:
-    """Return a failure."""
-    return CheckResult(HealthStatus.FAILED, message)
-
-
-def skipped(message: str) -> CheckResult:
-    """Return a check that could not be made."""
-    return CheckResult(HealthStatus.SKIPPED, message)
+ok = partial(CheckResult, HealthStatus.OK)
+warning = partial(CheckResult, HealthStatus.WARNING)
+failed = partial(CheckResult, HealthStatus.FAILED)
+skipped = partial(CheckResult, HealthStatus.SKIPPED)
 
 
 @frozen

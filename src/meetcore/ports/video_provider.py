@@ -4,7 +4,8 @@ Three outcomes must never be confused: made, refused (nothing exists there), and
 time-out, a lost connection: it may exist). Every call ends within its time limit.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Final, Protocol
@@ -62,21 +63,18 @@ def lease_time(clock: Clock, seconds: float) -> LeaseTime:
 _LEASE: Final[ContextVar[LeaseTime | None]] = ContextVar("meetcore_lease", default=None)
 
 
-class under_lease:  # noqa: N801  # a statement, as those of contextlib are
-    """Within the block no call is sent once a lease is over.
+@contextmanager
+def under_lease(lease: LeaseTime) -> Iterator[None]:
+    """Send no call within the block once a lease is over.
 
     A process may be frozen between the commit of its lease and its call. Meanwhile another takes the work
     over, undoes it and looks for what is left at the provider; a call after that would leave more.
     """
-
-    def __init__(self, lease: LeaseTime) -> None:
-        self._lease = lease
-
-    def __enter__(self) -> None:
-        self._token = _LEASE.set(self._lease)
-
-    def __exit__(self, *_: object) -> None:
-        _LEASE.reset(self._token)
+    token = _LEASE.set(lease)
+    try:
+        yield
+    finally:
+        _LEASE.reset(token)
 
 
 def is_lease_over() -> bool:

@@ -23,7 +23,7 @@ from itertools import count
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from attrs import evolve, frozen
+from attrs import frozen
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
@@ -277,7 +277,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
         self._run(post())
         if expected is not None and expected.entry is not None:
-            self._stale, self._funds = self._funds, evolve(expected.funds)
+            self._stale, self._funds = self._funds, expected.funds
             self._entries.append(expected.entry)
         self._compare()
 
