@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import json
 import sys
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, TypeVar
@@ -110,6 +111,9 @@ async def _serve_connection(
                 return
     except (OSError, asyncio.LimitOverrunError):
         pass  # the client has gone, or sends an endless head
+    except Exception:
+        traceback.print_exc()  # the client only sees that the connection ends
+        raise
     finally:
         writer.close()
         with suppress(OSError):

@@ -33,6 +33,7 @@ _FAULTS: Final = (*BROKEN, "late", "answered", "stall", "page")
 _LIST_AGENDA: Final = 250
 _LATEST: Final = 1000
 _SIGNATURE: Final = "FAKE~signed"
+_PAGE_TOKEN: Final = re.compile(r"(page-\d+)?")
 _RANGE: Final = re.compile(r"bytes=(\d+)-(\d*)")
 _LISTED: Final = (
     "uuid", "id", "host_id", "topic", "type", "start_time", "duration", "timezone", "created_at", "join_url",
@@ -254,7 +255,9 @@ class ZoomApi(StandIn[Fault]):
         page_size = request.query.get("page_size", "30")
         size = max(1, min(int(page_size) if page_size.isdigit() else 30, self.account.terms.max_page_size))
         token = request.query.get("next_page_token", "")
-        begin = int(token.removeprefix("page-")) if token else 0
+        if not _PAGE_TOKEN.fullmatch(token):
+            raise Refused("validation", "next_page_token")
+        begin = int(token.removeprefix("page-") or 0)
         next_page = f"page-{begin + size}" if begin + size < len(wanted) else ""
         meetings = [_listed(each) for each in wanted[begin : begin + size]]
         about = {"next_page_token": next_page, "page_size": size, "total_records": len(wanted)}

@@ -100,6 +100,11 @@ async def test_a_list_shortens_agendas_and_goes_on_from_page_to_page(http: httpx
     assert sorted(found) == numbers
 
 
+async def test_a_page_token_of_another_is_refused(http: httpx.AsyncClient):
+    answer = await http.get("/v2/users/host-1/meetings", params={"next_page_token": "of another"})
+    assert (answer.status_code, answer.json()["code"]) == (400, 300)
+
+
 @pytest.mark.parametrize("wrong", [
     {"topic": ""}, {"topic": "x" * 201}, {"type": 1}, {"start_time": "2026-12-01 02:00"}, {"duration": 0},
     {"agenda": "x" * 2001}, {"password": "spaces in"}, {"password": "x" * 11},
