@@ -11,6 +11,8 @@ from urllib.parse import quote
 from attrs import define, field
 from psycopg.conninfo import conninfo_to_dict
 
+from tests.support.program import TIMEOUT_S
+
 
 @define
 class Relay:
@@ -61,16 +63,18 @@ class Relay:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        there_reader, there_writer = await self._connect()
+        ends = [writer]
         try:
+            there_reader, there_writer = await self._connect()
+            ends.append(there_writer)
             async with asyncio.TaskGroup() as group:
                 group.create_task(_pipe(reader, there_writer))
                 group.create_task(_pipe(there_reader, writer))
-        except (asyncio.CancelledError, ExceptionGroup):
+        except (asyncio.CancelledError, OSError, ExceptionGroup):
             pass  # one end is gone or the relay closed: so ends this connection
         finally:
             self._tasks.discard(task)
-            for end in (writer, there_writer):
+            for end in ends:
                 end.transport.abort()
 
 
@@ -119,6 +123,6 @@ def relaying(url: str) -> Iterator[Outage]:
         try:
             yield Outage(relay, loop)
         finally:
-            asyncio.run_coroutine_threadsafe(relay.close(), loop).result(10)
+            asyncio.run_coroutine_threadsafe(relay.close(), loop).result(TIMEOUT_S)
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
