@@ -18,6 +18,7 @@ from types import ModuleType
 import pytest
 import redis
 import structlog
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from httpx._transports import default as httpx_transport
 from hypothesis import HealthCheck, Phase, settings
 
@@ -46,6 +47,10 @@ structlog.configure(
 # Each context of TLS would load the certificates of all authorities: 50 ms, of which a process has a few.
 os.environ["SSL_CERT_FILE"] = str(program.AUTHORITY)
 httpx_transport.create_ssl_context = cache(httpx_transport.create_ssl_context)  # type: ignore[attr-defined]
+
+# httpx gives a request up after 5 s by default, and a busy machine may take longer.
+for each in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, each, program.TIMEOUT_S)
 
 
 def _parse_iri(term: str, value: str) -> bool:

@@ -16,7 +16,7 @@ from meetcore.client import Client, Meeting, Webhook
 from meetcore.composition.infrastructure import open_application
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
-from tests.support.program import SECRETS_KEY, Running, Site, run_apart
+from tests.support.program import SECRETS_KEY, TIMEOUT_S, Running, Site, run_apart
 
 CREDITS = 10
 _hours = itertools.count()
@@ -79,9 +79,9 @@ def customer(site: Site, server: Running, credits: int = 10_000) -> Iterator[Cus
 
 def meetcore_client(url: str, key: str, max_attempts: int = 1) -> Client:
     """Create a Python client that ignores the environment's proxies."""
-    return Client(url, key, transport=httpx.HTTPTransport(), timeout_s=20, max_attempts=max_attempts)
+    return Client(url, key, transport=httpx.HTTPTransport(), timeout_s=TIMEOUT_S, max_attempts=max_attempts)
 
 
 def client(url: str, key: str) -> httpx.Client:
     headers = {"Authorization": f"Bearer {key}"}
-    return httpx.Client(base_url=f"{url}/api/v1", headers=headers, timeout=20, trust_env=False)
+    return httpx.Client(base_url=f"{url}/api/v1", headers=headers, trust_env=False)

@@ -19,6 +19,7 @@ import pytest
 from attrs import define, field, frozen
 
 from meetcore.testing.receiver import Authority
+from tests.support.program import TIMEOUT_S
 
 
 @frozen
@@ -94,11 +95,11 @@ def has_hung_up(connection: socket.socket, within_s: float = 0) -> bool:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = 30
+    timeout = TIMEOUT_S
     receiver: Receiver
 
     def setup(self) -> None:
-        self.request.settimeout(10)
+        self.request.settimeout(TIMEOUT_S)
         self.request.do_handshake()
         super().setup()
 

@@ -35,6 +35,7 @@ from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
 from meetcore.usecases.requests.administration import Administration, MintedKey
 from tests.support.api_contract import Contract
+from tests.support.program import TIMEOUT_S
 
 BASE_URL = "https://meetcore.test"
 SECRETS_KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()
@@ -344,7 +345,7 @@ def code_of(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]["code"]
 
 
-async def until(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
+async def until(condition: Callable[[], Any], seconds: float = TIMEOUT_S) -> Any:
     """Poll a condition, perhaps awaitable, until it is true."""
     deadline = asyncio.get_running_loop().time() + seconds
     while True:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.conftest import absent
 from tests.support.deploy_files import DEPLOY
-from tests.support.program import free_port
+from tests.support.program import TIMEOUT_S, free_port
 
 
 def balanced(ports: list[int], directory: Path) -> AbstractContextManager[tuple[str, str]]:
@@ -40,4 +40,4 @@ def balanced_hosts(addresses: list[str], directory: Path) -> Iterator[tuple[str,
         yield f"http://127.0.0.1:{front}", f"http://127.0.0.1:{figures}"
     finally:
         child.terminate()
-        child.wait(10)
+        child.wait(TIMEOUT_S)

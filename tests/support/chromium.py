@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from attrs import define, field
-from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 
 from tests.conftest import absent
+from tests.support.program import TIMEOUT_S
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-TIMEOUT_MS = 15_000
+TIMEOUT_MS = TIMEOUT_S * 1000
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 def chromium_path() -> str:
@@ -32,7 +34,9 @@ def chromium() -> Iterator[Browser]:
         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
     ]  # fmt: skip
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=arguments)
+        browser = playwright.chromium.launch(
+            executable_path=chromium_path(), args=arguments, timeout=TIMEOUT_MS
+        )
         try:
             yield browser
         finally:
@@ -93,6 +97,7 @@ def window(context: BrowserContext, url: str) -> Window:
 def enter(context: BrowserContext, link: str) -> None:
     """Sign a browser in by a one-time link."""
     page = context.new_page()
+    page.set_default_timeout(TIMEOUT_MS)
     page.goto(link)
     with page.expect_navigation():
         page.locator("main button").click()

@@ -13,6 +13,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from attrs import define, field
 
 from meetcore.testing.contracts.infrastructure import ReceivedMail
+from tests.support.program import TIMEOUT_S
 
 USER, PASSWORD = "mail-user", "p@ss/word:1"
 HANG, CUT = "hang", "cut"
@@ -138,10 +139,10 @@ def mail_server_in_thread(port: int = 0) -> Iterator[MailServer]:
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
     thread.start()
-    assert started.wait(10)
+    assert started.wait(TIMEOUT_S)
     try:
         yield servers[0]
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join()
         loop.close()

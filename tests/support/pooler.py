@@ -22,7 +22,7 @@ from attrs import frozen
 from psycopg.rows import dict_row
 
 from meetcore.adapters.postgres.pool import session_settings
-from tests.support.program import START_S, at_port, free_port, until
+from tests.support.program import START_S, TIMEOUT_S, at_port, free_port, until
 
 CONFIGURATION = """
 [databases]
@@ -132,7 +132,7 @@ def running(
             yield
         finally:
             child.terminate()
-            child.wait(10)
+            child.wait(TIMEOUT_S)
 
 
 def keep_session_settings(direct: str, deadline_s: int = 12) -> None:

@@ -34,9 +34,8 @@ AUTHORITY = ROOT / "tests" / "fixtures" / "authority.pem"
 """A certificate instead of those of all authorities."""
 
 SECRETS_KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()
-TIMEOUT_S = 20.0
-START_S = 60.0
-"""How long a program may take until it answers: beside many others on two processors, it imports for long."""
+TIMEOUT_S = START_S = 60.0
+"""When a test that hangs is given up: beside many others on two processors, a program imports for long."""
 
 PORTS = range(20_000, 30_000)
 """Below those that the system chooses from."""

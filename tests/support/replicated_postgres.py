@@ -23,11 +23,10 @@ import psycopg
 from attrs import define
 
 from tests.support.own_postgres import children_of
-from tests.support.program import free_port, until
+from tests.support.program import START_S, free_port, until
 
 PROGRAMS = ("initdb", "pg_basebackup", "pg_ctl", "postgres")
 DATABASE = "meetcore"
-START_S = 60.0
 # What it waits for is the log on this machine's disk: the standby is another server, and no other machine.
 CONFIGURATION = """
 listen_addresses = '127.0.0.1'
@@ -99,7 +98,7 @@ class Pair:
 
     def ask(self, server: Server, statement: str, database: str = DATABASE) -> list[tuple[Any, ...]]:
         url = server.url.removesuffix(DATABASE) + database
-        with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection:
+        with psycopg.connect(url, autocommit=True, connect_timeout=int(START_S)) as connection:
             found = connection.execute(statement.encode())
             return found.fetchall() if found.description else []
 
@@ -143,6 +142,7 @@ class Pair:
 
     def kill(self, server: Server) -> None:
         """Kill every process of a server."""
+        os.kill(server.processes[0], signal.SIGSTOP)  # so that it starts no other
         processes = server.processes
         lines = (server.data / "postmaster.pid").read_text().splitlines()
         (server.data / "postmaster.pid").unlink()  # so that its number is never taken for another's

@@ -78,7 +78,7 @@ async def recording_of(customer: Customer, meeting: dict[str, Any]) -> dict[str,
         assert answer.status_code == 200, answer.text
         return list(answer.json()["data"])
 
-    found: list[dict[str, Any]] = await until(look, 30.0)
+    found: list[dict[str, Any]] = await until(look)
     return found[0]
 
 
@@ -94,5 +94,5 @@ async def note_in(customer: Customer, note_id: str, *statuses: str) -> dict[str,
         note: dict[str, Any] = (await customer.get(f"/notes/{note_id}")).json()
         return note if note["status"] in statuses else None
 
-    found: dict[str, Any] = await until(look, 30.0)
+    found: dict[str, Any] = await until(look)
     return found

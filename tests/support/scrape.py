@@ -5,12 +5,14 @@ from __future__ import annotations
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.program import TIMEOUT_S
+
 Sample = tuple[str, frozenset[tuple[str, str]]]
 
 
 def scrape(port: int) -> dict[Sample, float]:
     """Return every sample by its name and labels."""
-    return samples_of(httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10, trust_env=False).text)
+    return samples_of(httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=TIMEOUT_S, trust_env=False).text)
 
 
 def samples_of(text: str) -> dict[Sample, float]:

@@ -21,7 +21,7 @@ from psycopg import sql
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.roles import grant_service
 from tests.support.pooler import keep_session_settings
-from tests.support.program import START_S, free_port
+from tests.support.program import START_S, TIMEOUT_S, free_port
 
 REDIS_URL = "redis://127.0.0.1:6379/15"
 RABBITMQ_URL = "amqp://guest:guest@127.0.0.1:5672/"
@@ -31,7 +31,7 @@ LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 def replies(host: str, port: int, request: bytes, answer: bytes) -> bool:
     """Return whether a server answers a greeting of its protocol."""
     try:
-        with socket.create_connection((host, port), timeout=2) as connection:
+        with socket.create_connection((host, port), timeout=TIMEOUT_S) as connection:
             connection.sendall(request)
             return connection.recv(64).startswith(answer)
     except OSError:
@@ -254,7 +254,7 @@ def own_redis(directory: Path, port: int | None = None) -> Iterator[str]:
         yield url
     finally:
         server.terminate()
-        server.wait(timeout=10)
+        server.wait(timeout=TIMEOUT_S)
 
 
 def rabbitmqctl(*arguments: str) -> bool:
@@ -262,7 +262,7 @@ def rabbitmqctl(*arguments: str) -> bool:
     tool = shutil.which("rabbitmqctl", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
     if tool is None:
         return False
-    done = subprocess.run([tool, "--quiet", *arguments], capture_output=True, timeout=60, check=False)
+    done = subprocess.run([tool, "--quiet", *arguments], capture_output=True, timeout=TIMEOUT_S, check=False)
     return done.returncode == 0
 
 

@@ -16,7 +16,8 @@ import pytest
 from attrs import frozen
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.program import ROOT, START_S
+
 CLEAN = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 
 
@@ -53,7 +54,7 @@ class Clean:
             env=CLEAN,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=5 * START_S,
             check=False,
         )
         assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -108,7 +109,8 @@ def check_types(environment: Clean, files: list[Path], tmp_path: Path) -> None:
             "--python-executable", str(environment.python), "--cache-dir", str(tmp_path / "cache"),
             *map(str, files),
         ],
-        cwd=tmp_path, env=CLEAN, capture_output=True, text=True, timeout=120, check=False,
+        cwd=tmp_path, env=CLEAN, capture_output=True, text=True, timeout=5 * START_S,
+        check=False,
     )  # fmt: skip
     plural = "" if len(files) == 1 else "s"
     assert done.stdout == f"Success: no issues found in {len(files)} source file{plural}\n", done.stderr
