@@ -20,11 +20,15 @@ from tests.e2e.receiver import Receiver
 from tests.support.own_postgres import OwnPostgres, own_postgres
 from tests.support.program import Launcher, Running, Site, until
 
+DEADLINE_S = 7
 REFUSED_WITHIN_S = 13
-READY_WITHIN_S = 2
+"""Less than two deadlines."""
+
 BACK_WITHIN_S = 5
-CUT_EVERY_S = 0.5
-STORM_S = 5.0
+CUT_EVERY = 50
+"""Requests between two cuts: how many a second answers depends on the machine."""
+
+CUT = 20
 ANSWERED = 0.9
 
 
@@ -90,25 +94,27 @@ def is_made(who: Customer, results: RequestResults, key: str) -> bool:
 def check_money(site: Site, who: Customer, results: RequestResults) -> None:
     """Retry every key; each must have paid for one meeting."""
     for key in results.wanted:
-        until(partial(is_made, who, results, key), "the key has its answer", 30)
+        until(partial(is_made, who, results, key), "the key has its answer")
     assert who.api.me().credits.balance == who.credits - CREDITS * len(results.wanted)
     assert who.api.credits.get().held == 0
     assert site.cli("credits", "verify")["is_sound"]
 
 
 def ready(api: Running) -> int:
-    """Return the status of the readiness probe, which must arrive in time."""
-    began = time.monotonic()
-    status = httpx.get(f"{api.url}/readyz", trust_env=False, timeout=30).status_code
-    assert time.monotonic() - began < READY_WITHIN_S
-    return status
+    """Return the status of the readiness probe."""
+    return httpx.get(f"{api.url}/readyz", trust_env=False).status_code
+
+
+def is_thawed(server: OwnPostgres) -> bool:
+    with psycopg.connect(server.url) as connection:
+        return connection.execute("SELECT 1").fetchone() == (1,)
 
 
 @pytest.mark.spec("7/503")
 def test_a_frozen_database_is_a_503_in_time_and_the_service_recovers(
     own_site: Site, server: OwnPostgres, receiver: Receiver, redis_url: str
 ) -> None:
-    settings = receiver.settings | {"broker_url": redis_url}
+    settings = receiver.settings | {"broker_url": redis_url, "database_timeout_s": DEADLINE_S}
     with (
         own_site.serve(**settings) as api, own_site.worker(**settings) as worker,
         customer(own_site, api, 1_000_000) as who, ThreadPoolExecutor(30) as threads,
@@ -125,7 +131,8 @@ def test_a_frozen_database_is_a_503_in_time_and_the_service_recovers(
             began = time.monotonic()
             pending = [threads.submit(frozen.ask, who.http, "GET", "/me") for _ in range(12)]
             pending += [threads.submit(frozen.create, who.http) for _ in range(12)]
-            statuses = set()
+            statuses = {ready(api)}
+            assert not any(each.done() for each in pending), "the probe waits for no deadline"
             while time.monotonic() < began + REFUSED_WITHIN_S:
                 statuses.add(ready(api))
                 time.sleep(0.5)
@@ -133,9 +140,10 @@ def test_a_frozen_database_is_a_503_in_time_and_the_service_recovers(
             assert {each.result(0.1) for each in pending} == {503}
             for each in running:
                 each.result(0.1)
-            assert httpx.get(f"{api.url}/healthz", trust_env=False, timeout=20).status_code == 200
+            assert httpx.get(f"{api.url}/healthz", trust_env=False).status_code == 200
         finally:
             server.thaw()
+        until(partial(is_thawed, server), "the database answers")
         until(lambda: ready(api) == 200, "the API is ready again", BACK_WITHIN_S)
         until(lambda: who.http.get("/me").status_code == 200, "the API answers again", BACK_WITHIN_S)
         assert frozen.slowest_s < REFUSED_WITHIN_S
@@ -148,11 +156,13 @@ def test_a_frozen_database_is_a_503_in_time_and_the_service_recovers(
         assert worker.poll() is None
 
 
-def cut_all(url: str, stop: threading.Event) -> int:
+def cut_all(url: str, results: RequestResults) -> int:
     """Terminate the service's connections repeatedly; return their number."""
     ended = 0
     with psycopg.connect(url, autocommit=True) as connection:
-        while not stop.wait(CUT_EVERY_S):
+        while ended <= CUT:
+            enough = len(results.statuses) + CUT_EVERY
+            until(lambda enough=enough: len(results.statuses) >= enough, "requests")  # type: ignore[misc]
             ended += connection.execute(
                 """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                 WHERE starts_with(application_name, 'meetcore') AND pid <> pg_backend_pid()"""
@@ -162,18 +172,18 @@ def cut_all(url: str, stop: threading.Event) -> int:
 
 def test_cut_connections_lose_few_answers(own_site: Site, server: OwnPostgres) -> None:
     with (
-        own_site.serve() as api, customer(own_site, api, 1_000_000) as who, ThreadPoolExecutor(5) as threads,
+        own_site.serve() as api, customer(own_site, api, 1_000_000) as who, ThreadPoolExecutor(4) as threads,
     ):  # fmt: skip
         who.create_meeting()
         results, stop = RequestResults(), threading.Event()
-        cutting = threads.submit(cut_all, server.url, stop)
         running = [threads.submit(load, who, api.url, results, stop) for _ in range(4)]
-        time.sleep(STORM_S)
-        stop.set()
+        try:
+            cut = cut_all(server.url, results)
+        finally:
+            stop.set()
         for each in running:
-            each.result(30)
-        print(f"{len(results.statuses)} requests, {cutting.result()} cut, {results.share:.1%} answered")
-        assert cutting.result() > 20
+            each.result()
+        print(f"{len(results.statuses)} requests, {cut} cut, {results.share:.1%} answered")
         assert set(results.statuses) <= {200, 201, 503}
         assert results.share > ANSWERED
         who.credits -= CREDITS
