@@ -99,12 +99,12 @@ class Load:
 
     def wait_for(self, more: int) -> None:
         wanted = len(self.made) + more
-        until(lambda: len(self.made) >= wanted or self.faults, "meetings are made", 60)
+        until(lambda: len(self.made) >= wanted or self.faults, "meetings are made")
         assert not self.faults
 
     def first_after(self, moment: float) -> float:
         """Wait for the first meeting requested after a moment; return the time of its answer."""
-        until(lambda: self.faults or any(sent > moment for sent, _ in self.made), "a meeting is made", 60)
+        until(lambda: self.faults or any(sent > moment for sent, _ in self.made), "a meeting is made")
         assert not self.faults
         return min(at for sent, at in self.made if sent > moment)
 
@@ -130,8 +130,8 @@ def fail_over(pair: Pair, load: Load) -> float:
     pair.kill(pair.primary)
     killed_at = time.monotonic()
     time.sleep(OUTAGE_S)
-    promoted_at = time.monotonic()
     pair.promote()
+    promoted_at = time.monotonic()
     return load.first_after(killed_at) - promoted_at
 
 
@@ -169,7 +169,7 @@ def test_without_its_synchronous_standby_nothing_is_acknowledged_until_it_is_bac
             assert not customer.create(http, key), "503"
             assert time.monotonic() - began < 10
             pair.start(pair.standby)
-            until(lambda: customer.create(http, key), "an answer", 60)
+            until(lambda: customer.create(http, key), "an answer")
         prove(at_primary(site, pair), customer)
 
 
@@ -203,7 +203,7 @@ def test_an_asynchronous_standby_loses_what_it_was_behind(
 
 def prove(site: Site, customer: MeetingCustomer) -> None:
     """Check answers, one meeting per key, one charge per meeting, and the ledger."""
-    until(lambda: not ask(site, UNDER_WAY), "nothing is under way", 30)
+    until(lambda: not ask(site, UNDER_WAY), "nothing is under way")
     records = read_records(site)
     visible = {id_ for id_, status in records.statuses.items() if status in VISIBLE}
     assert records.charged.keys() == visible
