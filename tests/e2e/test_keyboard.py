@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, expect
 from meetcore.domain.meetings.schedule import WIB
 from tests.e2e.customers import Customer, client, customer
 from tests.e2e.receiver import Receiver, receiving
-from tests.support.chromium import TIMEOUT_MS, chromium, window
+from tests.support.chromium import chromium, window
 from tests.support.keyboard import Focused, Keyboard, keyboard
 from tests.support.mail_server import MailServer, mail_server_in_thread
 from tests.support.program import Running, Site, until
@@ -57,7 +57,7 @@ class Seat:
     def check_refused(self, focused: Focused) -> None:
         """Check the page of a form with errors: its title, and the focus on the first wrong field."""
         assert self.keys.window.page.title().startswith("Error:")
-        assert self.keys.focused() == focused
+        until(lambda: self.keys.focused() == focused, f"the focus is at {focused}")
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_credits_are_bought(seat: Seat, tmp_path: Path) -> None:
     assert keys.follow().ok
     assert seat.path.startswith("/dashboard/credits/"), "the gateway leads back"
     # The page renews itself until the gateway's notification is processed.
-    expect(keys.window.page.locator("main")).to_contain_text("500 credits were added.", timeout=TIMEOUT_MS)
+    expect(keys.window.page.locator("main")).to_contain_text("500 credits were added.")
     assert seat.customer.api.me().credits.balance == CREDITS + 500
     keys.tab_to("Receipt (PDF)", "link")
     with keys.window.page.expect_download() as download:

@@ -17,7 +17,7 @@ from typing import Literal
 
 import pytest
 from attrs import field, frozen
-from playwright.sync_api import Browser, Page, StorageState
+from playwright.sync_api import Browser, Page, StorageState, expect
 from playwright.sync_api import Route as RequestRoute
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -83,7 +83,7 @@ VIOLATIONS = """async options => (await axe.run(options)).violations
 IS_DARK = "matchMedia('(prefers-color-scheme: dark)').matches"
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => each.open = true)"
 SUBMIT = "form => { form.noValidate = true; form.requestSubmit() }"
-IS_AT_ERROR = "document.activeElement.matches('[aria-invalid], fieldset:has(> .error) *')"
+AT_ERROR = "[aria-invalid]:focus, fieldset:has(> .error) :focus"
 SCROLLS = """() => {
     const width = document.documentElement.clientWidth
     if (document.documentElement.scrollWidth <= width) return []
@@ -302,7 +302,7 @@ def test_a_form_with_errors_suits_them_too(pages: Pages) -> None:
         with seen.page.expect_navigation():
             seen.page.locator("main .actions button").click()
         assert seen.page.locator("#f-password[aria-invalid]").count() == 1
-        assert seen.page.evaluate("document.activeElement.id") == "f-start_time"
+        expect(seen.page.locator("#f-start_time")).to_be_focused()
         check_page(seen, language, logged="422 (Unprocessable")
 
 
@@ -311,7 +311,7 @@ def test_a_refused_form_suits_them_and_leads_to_its_error(pages: Pages, form: Fo
     language, seen = pages.members[REFUSED.index(form) % 2]
     assert form.send(seen, pages.account) == 422
     assert seen.page.title().startswith("Error:" if language == "en" else "Galat:")
-    assert seen.page.evaluate(IS_AT_ERROR)
+    expect(seen.page.locator(AT_ERROR)).to_have_count(1)  # a page has its focus a while after it has loaded
     check_page(seen, language, logged="422 (Unprocessable")
 
 
