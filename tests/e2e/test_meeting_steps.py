@@ -299,6 +299,7 @@ def freeze_a_creation(place: Place, stack: ExitStack, at: int) -> tuple[Running,
     crash: dict[str, Any] = {"crash_point": at, "crash_log": step_log, "crash_signal": int(signal.SIGSTOP)}
     api = stack.enter_context(place.site.serve(None, **crash))
     http = stack.enter_context(client(api.url, place.customer.api_key))
+    http.timeout = None
     asking = stack.enter_context(ThreadPoolExecutor(1)).submit(place.customer.create, http, key)
     stack.callback(api.signal, signal.SIGCONT)  # before the request is waited for
     until(lambda: len(step_log.read_text().splitlines()) == at, "it has come to this step")

@@ -112,8 +112,12 @@ def test_the_ledger_is_verified_and_figures_of_the_store_are_shown(site: Site) -
             lambda: [line for line in lines_of(worker) if line["event"] == "ledger verified"],
             "the ledger is verified", START_S,
         )  # fmt: skip
-        until(lambda: value(scrape(port), VERIFIED) > 0, "it is shown", START_S)
-        seen = scrape(port)
+
+        def shown_verification() -> dict[Sample, float]:
+            samples = scrape(port)
+            return samples if value(samples, VERIFIED) > 0 else {}
+
+        seen = until(shown_verification, "it is shown", START_S)
     assert value(seen, "meetcore_store_figures_up") == 1
     assert value(seen, "meetcore_ledger_sound") == 1
     assert value(seen, "meetcore_schema_version") >= 1

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from meetcore.adapters.system import allow_open_files
-from tests.support.program import Running, Site, until
+from tests.support.program import TIMEOUT_S, Running, Site, until
 
 REQUESTS = 200
 PAUSE_S = 0.01
@@ -97,7 +97,7 @@ async def silent_sockets(url: str, _: str) -> AsyncIterator[None]:
     sockets = []
     for number in range(SILENT):
         source = (f"127.0.2.{number // PER_ADDRESS + 1}", 0)
-        sockets.append(socket.create_connection((host, int(port)), timeout=10, source_address=source))
+        sockets.append(socket.create_connection((host, int(port)), timeout=TIMEOUT_S, source_address=source))
     try:
         yield
     finally:
@@ -133,7 +133,9 @@ def links_of(directory: Path) -> Iterator[str]:
 def test_silent_sockets_are_closed_and_leave_nothing(site: Site) -> None:
     def open_files(server: Running) -> int:
         """Count open files without connections to other servers, which come and go."""
-        own, others = f":{port:04X}", set()
+        own = f":{port:04X}"
+        unix = Path("/proc/net/unix").read_text().splitlines()[1:]
+        others = {f"socket:[{line.split()[6]}]" for line in unix}
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
             _, local, _, *fields = line.split()
             if not local.endswith(own):
@@ -143,7 +145,7 @@ def test_silent_sockets_are_closed_and_leave_nothing(site: Site) -> None:
     with site.serve() as server:
         port = int(server.url.rpartition(":")[2])
         before = open_files(server)
-        sockets = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(150)]
+        sockets = [socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S) for _ in range(150)]
         until(lambda: open_files(server) > before + 100, "they are connected")
         until(lambda: open_files(server) <= before + 2, "they are closed")
         assert all(each.recv(1) == b"" for each in sockets)
