@@ -20,7 +20,7 @@ from attrs import field, frozen
 
 from meetcore.domain.webhooks.signature import verify
 from tests.e2e.customers import Customer, customer
-from tests.support.program import TIMEOUT_S, Done, Running, Site, free_port, until
+from tests.support.program import TIMEOUT_S, Done, Running, Site, free_port, until, whole_lines
 
 
 @frozen
@@ -161,7 +161,7 @@ def test_events_are_printed_as_they_come(developer: tuple[Customer, Machine], tm
     made: set[str] = set()
 
     def shown() -> list[str]:
-        return [json.loads(line)["data"]["id"] for line in running.out.read_text().splitlines()]
+        return [json.loads(line)["data"]["id"] for line in whole_lines(running.out)]
 
     def comes() -> bool:
         made.add(own.create_meeting().id)  # until the first request is made, a meeting is one from before

@@ -25,7 +25,16 @@ from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.usecases.webhooks.endpoints import add_endpoint
 from tests.e2e.outbox import ask, statuses
 from tests.e2e.receiver import Receiver, receiving
-from tests.support.program import PROGRAM, SECRETS_KEY, START_S, Site, free_port, has_fault, until
+from tests.support.program import (
+    PROGRAM,
+    SECRETS_KEY,
+    START_S,
+    TIMEOUT_S,
+    Site,
+    free_port,
+    has_fault,
+    until,
+)
 from tests.support.scrape import scrape
 
 AWAY_S = float(os.environ.get("MEETCORE_TEST_RESOLVER_AWAY_S", "3"))
@@ -61,7 +70,7 @@ def worker_with_hosts(site: Site, hosts: Path, log: Path, port: int, **settings:
         yield
     finally:
         worker.terminate()
-        worker.wait(30)
+        worker.wait(TIMEOUT_S)
 
 
 async def subscribe(application: Application) -> list[UUID]:
@@ -116,7 +125,7 @@ async def test_a_worker_without_a_resolver_disables_no_endpoint_and_loses_no_eve
             sent = await send_events(application, accounts, BEFORE_S)
             hosts.write_text("")
             sent += await send_events(application, accounts, AWAY_S)
-            put_off = sender_faults(port)
+            put_off = until(lambda: sender_faults(port), "deliveries are put off")
             hosts.write_text(known)
             back_at = time.monotonic()
             sent += await send_events(application, accounts, BEFORE_S)

@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.customers import customer as enrolled
 from tests.e2e.receiver import Receiver
 from tests.support import servers
-from tests.support.program import Site, environment, until
+from tests.support.program import Running, Site, environment, until, whole_lines
 
 PASSWORD = "hunter2"
 
@@ -38,8 +38,8 @@ def service(site: Site) -> Iterator[Site]:
             connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
 
-def role_warnings(err: str) -> list[str]:
-    log_lines = [json.loads(line) for line in err.splitlines() if line.startswith("{")]
+def role_warnings(process: Running) -> list[str]:
+    log_lines = [json.loads(line) for line in whole_lines(process.err) if line.startswith("{")]
     return [line["hint"] for line in log_lines if line["event"] == "database role"]
 
 
@@ -51,12 +51,12 @@ def test_the_service_does_its_work_under_its_own_role(site: Site, service: Site,
         cancelled = customer.api.meetings.cancel(meeting.id)
         assert cancelled.credits_refunded == 10
         assert customer.api.me().credits.balance == 15
-        assert role_warnings(api.err.read_text()) == []
+        assert role_warnings(api) == []
         _attack_fails(service, customer.account_id)
     assert service.cli("credits", "verify")["is_sound"] is True
     assert service.cli("account", "show", customer.account_id)["balance"] == 15
     with site.serve() as api:
-        [warned] = role_warnings(api.err.read_text())
+        [warned] = role_warnings(api)
         assert "could rewrite the ledger" in warned
     log_lines = site.launcher.run("doctor", env=service.env()).out
     [line] = [each for each in log_lines.splitlines() if each.split()[1:2] == ["role"]]

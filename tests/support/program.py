@@ -278,8 +278,9 @@ class Site:
     def env(self, **settings: object) -> dict[str, str]:
         """The environment of a process on this database."""
         many = {
-            "quota_read": 100_000, "quota_write": 100_000, "quota_credit": 100_000, "quota_page": 100_000,
-            "connections": 5000, "database_pool_size": 5,  # a thousand from this machine
+            "quota_read": 100_000, "quota_write": 100_000, "quota_credit": 100_000, "quota_tool": 100_000,
+            "quota_page": 100_000, "connections": 5000,  # a thousand from this machine
+            "database_pool_size": 5,
         }  # fmt: skip
         given = {"database_url": self.database_url} | many | self.settings | settings
         url, needed = reached(str(given["database_url"]))
