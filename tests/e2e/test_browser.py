@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 
 from tests.conftest import absent
-from tests.support.program import Site
+from tests.support.program import START_S, Site
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -32,7 +32,7 @@ def dom_of(url: str, place: Path) -> str:
         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--window-size=1400,1000",
         f"--user-data-dir={place / 'profile'}", "--virtual-time-budget=15000", "--dump-dom", url,
     ]  # fmt: skip
-    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=5 * START_S, check=False).stdout
 
 
 PAGES = (

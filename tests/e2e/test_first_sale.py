@@ -17,7 +17,7 @@ from meetcore.domain.requests.keys import Scope
 from meetcore.domain.webhooks.signature import verify
 from tests.e2e.customers import CREDITS, meeting_body
 from tests.e2e.receiver import Receiver
-from tests.support.program import Launcher, Site, has_fault, until
+from tests.support.program import START_S, Launcher, Site, has_fault, until
 
 CUSTOMER = """
 import json, sys
@@ -62,7 +62,7 @@ def buy(url: str, key: str, hook: str, directory: Path) -> dict[str, Any]:
     done = subprocess.run(
         [CUSTOMERS_PYTHON, "-I", "-c", CUSTOMER, hook, json.dumps(meeting_body())],
         env={"PATH": os.environ["PATH"], "MEETCORE_BASE_URL": url, "MEETCORE_API_KEY": key},
-        cwd=directory, capture_output=True, text=True, check=False, timeout=60,
+        cwd=directory, capture_output=True, text=True, check=False, timeout=START_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))

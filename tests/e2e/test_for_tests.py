@@ -183,7 +183,7 @@ def test_the_fixture_of_the_page_works_as_written(
     env |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}", "NO_PROXY": "*"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", tmp_path],
-        env=env, cwd=tmp_path, capture_output=True, text=True, timeout=START_S, check=False,
+        env=env, cwd=tmp_path, capture_output=True, text=True, timeout=5 * START_S, check=False,
     )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr
     assert_contains(done.stdout, *shown, absent=["JSONDecodeError"])

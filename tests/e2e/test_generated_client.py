@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.e2e.customers import enrol
-from tests.support.program import Site
+from tests.support.program import START_S, Site
 
 NAME = "meetcore_generated"
 
@@ -27,7 +27,9 @@ def generate(url: str, place: Path) -> None:
         sys.executable, "-m", "openapi_python_client", "generate", "--path", str(document), "--meta", "none",
         "--config", str(config), "--output-path", str(place / NAME), "--fail-on-warning",
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, cwd=place, timeout=120, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=place, timeout=5 * START_S, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.program import ROOT, START_S
+
 PAGE = ROOT / "docs" / "testing.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
@@ -27,7 +28,7 @@ def run_pytest(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]
         env=environment | {"PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=5 * START_S,
         check=False,
     )
 

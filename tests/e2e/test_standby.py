@@ -66,7 +66,7 @@ class Readers:
 
     def wait_for(self, more: int) -> None:
         wanted = self.answers + more
-        until(lambda: self.answers >= wanted or self.faults, "answers", 60)
+        until(lambda: self.answers >= wanted or self.faults, "answers")
 
 
 def ids_of(answer: httpx.Response) -> list[str]:
@@ -113,7 +113,7 @@ def test_lists_come_from_the_standby_with_what_the_key_has_written(pair: Pair, l
         assert read_from(port, "away") == 1
 
         pair.attach_standby(is_synchronous=False)
-        until(lambda: listed() and read_from(port, "standby"), "the standby is read", 30)
+        until(lambda: listed() and read_from(port, "standby"), "the standby is read")
         assert pair.ask(pair.standby, OF_LISTS) == [(1,)]
         assert pair.ask(pair.primary, OF_LISTS) == []
 
@@ -128,7 +128,7 @@ def test_lists_come_from_the_standby_with_what_the_key_has_written(pair: Pair, l
 
         pair.ask(pair.standby, "SELECT pg_wal_replay_resume()")
         before = read_from(port, "standby")
-        until(lambda: listed() and read_from(port, "standby") > before, "it is read again", 30)
+        until(lambda: listed() and read_from(port, "standby") > before, "it is read again")
 
         readers = Readers(api.url, key, made)
         with readers.running():

@@ -10,7 +10,7 @@ import pytest
 
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.cli.main import COMMANDS
-from tests.support.program import environment
+from tests.support.program import START_S, environment
 
 RUN = """
 import sys
@@ -58,7 +58,7 @@ OF_THE_STORE = {
 def run(code: str, *arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
-        capture_output=True, text=True, env=environment(**settings), check=False, timeout=60,
+        capture_output=True, text=True, env=environment(**settings), check=False, timeout=START_S,
     )  # fmt: skip
 
 
