@@ -20,7 +20,7 @@ WEB = Path(__file__).resolve().parent.parent / "src/meetcore/adapters/web"
 METHODS = [("**/templates/**.html", "jinja2.ext:babel_extract"), ("**.py", "python")]
 OPTIONS = {"**/templates/**.html": {"trimmed": "true", "silent": "false"}}
 # `_` marks a text, `text` translates one at once.
-KEYWORDS = {"_": None, "gettext": None, "text": None, "ngettext": (1, 2)}
+KEYWORDS = {"_": None, "gettext": None, "text": None, "ngettext": (1, 2), "plural": (1, 2)}
 VALUE = re.compile(r"%\(\w+\)s")
 
 

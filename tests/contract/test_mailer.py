@@ -118,6 +118,20 @@ def test_times_are_those_of_jakarta_and_numbers_those_of_the_language():
     assert "Tersisa 1.234 kredit" in texts.write(low, Language.INDONESIAN).text
 
 
+def test_one_credit_is_named_in_the_singular():
+    page = "https://meet.example/"
+    of_one = (
+        (LowCredits(1, 1, page), "There is 1 credit left."),
+        (PaymentReceived("2026-000007", 1, 1110, "IDR", page), "1 credit is in the account."),
+        (PaymentEnded(1, 1110, "IDR", True, page), "for 1 credit was not paid in time"),
+        (PaymentEnded(1, 1110, "IDR", False, page), "for 1 credit has failed."),
+        (PaymentRefunded(1, 1110, "IDR", True, page), "The 1 credit is in the account again."),
+        (PaymentRefunded(1, 1110, "IDR", False, page), "1 credit was taken back"),
+    )
+    for content, sentence in of_one:
+        assert sentence in letters.LetterWriter(SITE, Language.ENGLISH).write(content).sentences[0]
+
+
 def test_a_payment_failed_or_expired_and_its_money_is_in_the_currencys_form():
     for is_expired, subject in ((True, "A payment has expired"), (False, "A payment has failed")):
         content = PaymentEnded(500, 55_500, "USD", is_expired, "https://meet.example/")

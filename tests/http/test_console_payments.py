@@ -189,6 +189,8 @@ async def test_a_payment_is_refunded_in_part(
         refused = await browser.post(f"{path}/refund", page=path, amount=amount, reason=reason)
         assert refused.status_code == 422
         assert_contains(refused.text, *problems, f'value="{amount}"')
+    one = await browser.post(f"{path}/refund", page=path, amount="1", reason="asked for")
+    assert "1 credit leaves the account at once" in one.text
     fields = {"amount": "100", "reason": "asked for"}
     asked = html.unescape((await browser.post(f"{path}/refund", page=path, **fields)).text)
     assert_contains(asked, "100 credits leave the account at once", "sends IDR\N{NO-BREAK SPACE}111,000 back")

@@ -34,6 +34,8 @@ from math import ceil
 from types import MappingProxyType
 from typing import ClassVar, TypeVar
 
+from meetcore.domain.texts import count_of
+
 __all__ = [
     "ActionNotAllowed", "Conflict", "CreationsUsedUp", "CreditCapExceeded", "DomainError", "Gone",
     "HostUnresolved", "IdempotencyKeyReused", "InsufficientCredits", "InsufficientScope", "InternalError",
@@ -151,7 +153,7 @@ class InsufficientCredits(Unprocessable):
 
     def __init__(self, required: int, available: int) -> None:
         super().__init__(
-            f"This needs {required} credits and {available} are available. Top up and try again.",
+            f"This needs {count_of(required, 'credit')} and {available} are available. Top up and try again.",
             {"required": required, "available": available},
         )
 
@@ -164,7 +166,7 @@ class CreditCapExceeded(Unprocessable):
     def __init__(self, cap: int, spent: int, required: int, resets_at: datetime) -> None:
         moment = resets_at.strftime("%Y-%m-%dT%H:%M:%SZ")
         super().__init__(
-            f"This key may spend {cap} credits a day and has spent or reserved {spent}; "
+            f"This key may spend {count_of(cap, 'credit')} a day and has spent or reserved {spent}; "
             f"{required} more do not fit. The day ends at {moment}.",
             {"cap": cap, "spent": spent, "required": required, "resets_at": moment},
         )

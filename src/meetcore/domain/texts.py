@@ -22,6 +22,11 @@ def is_blank(text: str) -> bool:
     return all(category(char)[0] in "ZCM" or char in _FILLERS for char in text)
 
 
+def count_of(number: int, unit: str) -> str:
+    """Return a number with its unit, which is given in the singular."""
+    return f"{number} {unit}" if abs(number) == 1 else f"{number} {unit}s"
+
+
 @frozen
 class TextLimits:
     """The limits of a text, in code points. Tabs and line breaks are allowed where it `has_lines`.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from meetcore.domain.texts import MAX_SEARCH, MAX_SEARCH_WORDS, TextLimits, is_blank, search_words
+from meetcore.domain.texts import MAX_SEARCH, MAX_SEARCH_WORDS, TextLimits, count_of, is_blank, search_words
 
 TITLE, LINES = TextLimits(200, min_length=1), TextLimits(200, has_lines=True)
 UNSEEN = "must have a character that can be seen"
@@ -54,3 +54,8 @@ def test_a_text_is_accepted_by_its_length_and_its_characters(
 ])  # fmt: skip
 def test_words_are_letters_and_digits_in_lower_case(text: str, words: tuple[str, ...]) -> None:
     assert search_words(text) == words
+
+
+def test_a_number_has_its_unit_in_the_singular_or_the_plural() -> None:
+    shown = [count_of(number, "credit") for number in (-2, -1, 0, 1, 11)]
+    assert shown == ["-2 credits", "-1 credit", "0 credits", "1 credit", "11 credits"]

@@ -136,9 +136,10 @@ class LetterWriter:
         return Letter(
             _("Your credits at %(site)s are running low", site=self.site),
             (
-                _(
-                    "There are %(balance)s credits left. "
-                    "The threshold of this account is %(threshold)s credits.",
+                self._plural(
+                    "There is %(balance)s credit left. The threshold of this account is %(threshold)s.",
+                    "There are %(balance)s credits left. The threshold of this account is %(threshold)s.",
+                    low.balance,
                     balance=self._number(low.balance),
                     threshold=self._number(low.threshold),
                 ),
@@ -187,8 +188,10 @@ class LetterWriter:
         return Letter(
             _("Payment received: receipt %(receipt)s", receipt=paid.receipt),
             (
-                _(
+                self._plural(
+                    "%(amount)s has arrived, and %(credits)s credit is in the account.",
                     "%(amount)s has arrived, and %(credits)s credits are in the account.",
+                    paid.credits,
                     amount=format_money(paid.amount, paid.currency, self.language),
                     credits=self._number(paid.credits),
                 ),
@@ -206,13 +209,20 @@ class LetterWriter:
         }
         if ended.is_expired:
             subject = _("A payment has expired")
-            sentence = _(
+            sentence = self._plural(
+                "The payment of %(amount)s for %(credits)s credit was not paid in time and has expired.",
                 "The payment of %(amount)s for %(credits)s credits was not paid in time and has expired.",
+                ended.credits,
                 **values,
             )
         else:
             subject = _("A payment has failed")
-            sentence = _("The payment of %(amount)s for %(credits)s credits has failed.", **values)
+            sentence = self._plural(
+                "The payment of %(amount)s for %(credits)s credit has failed.",
+                "The payment of %(amount)s for %(credits)s credits has failed.",
+                ended.credits,
+                **values,
+            )
         return Letter(
             subject,
             (sentence, _("No credits were added. To buy them, start a new payment.")),
@@ -228,15 +238,20 @@ class LetterWriter:
         }
         if refund.has_failed:
             subject = _("A refund of %(amount)s has failed", **values)
-            sentence = _(
+            sentence = self._plural(
+                "%(amount)s could not be sent back. The %(credits)s credit is in the account again.",
                 "%(amount)s could not be sent back. The %(credits)s credits are in the account again.",
+                refund.credits,
                 **values,
             )
             then = _("The operator of %(site)s looks into it.", site=self.site)
         else:
             subject = _("A refund of %(amount)s was sent", **values)
-            sentence = _(
-                "%(credits)s credits were taken back, and %(amount)s was sent the way it came.", **values
+            sentence = self._plural(
+                "%(credits)s credit was taken back, and %(amount)s was sent the way it came.",
+                "%(credits)s credits were taken back, and %(amount)s was sent the way it came.",
+                refund.credits,
+                **values,
             )
             then = _("It can take some days to arrive. The receipt shows the refund.")
         return Letter(subject, (sentence, then), _("See the payment"), refund.page_url)
@@ -262,9 +277,9 @@ class LetterWriter:
     def _text(self, message: str, **values: str) -> str:
         return translations(CATALOGUES, self.language).gettext(message) % values
 
-    def _plural(self, one: str, many: str, count: int) -> str:
+    def _plural(self, one: str, many: str, count: int, **values: str) -> str:
         message = translations(CATALOGUES, self.language).ngettext(one, many, count)
-        return message % {"count": self._number(count)}
+        return message % {"count": self._number(count), **values}
 
     def _time(self, at: datetime) -> str:
         pattern = f"d MMMM y, {CLOCKS[self.language]}"

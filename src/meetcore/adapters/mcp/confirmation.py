@@ -29,6 +29,7 @@ from meetcore.domain.meetings.meetings import MeetingRequest
 from meetcore.domain.money import holds
 from meetcore.domain.money.pricing import started_minutes
 from meetcore.domain.notes.recordings import RecordingStatus, shown_status
+from meetcore.domain.texts import count_of
 
 _ANSWERED_BY_QUESTION: Final = "2026-07-28"
 _NO_FIELDS: Final[dict[str, Any]] = {"type": "object", "properties": {}}
@@ -62,7 +63,8 @@ async def ask(
         return InputRequiredResult(input_requests={name: ElicitRequest(params=form)}, _meta=meta)
     if answer.action == "accept":
         return None
-    text = f"The person did not agree to spend {spending.credits} credits. Nothing was done or charged."
+    spent = count_of(spending.credits, "credit")
+    text = f"The person did not agree to spend {spent}. Nothing was done or charged."
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True, _meta=meta)
 
 
@@ -94,17 +96,19 @@ async def _priced(use: UseCases, request: OperationRequest) -> Spending | None:
     match request.body:
         case bodies.CreateMeetingBody() as body:
             options = record_of(MeetingRequest, body).options
-            price = use.estimate.meeting(body.pricing_tier_id, options).credits
+            credits = use.estimate.meeting(body.pricing_tier_id, options).credits
             later = " Its notes are charged when they are written." if options.auto_notulen else ""
-            what = f"Book “{body.title}” on {body.date} at {body.start_time} WIB for {price} credits?{later}"
+            price = count_of(credits, "credit")
+            what = f"Book “{body.title}” on {body.date} at {body.start_time} WIB for {price}?{later}"
         case bodies.CreateNoteBody() as body:
             recording_id = parse_id(body.recording_id, "recording")
             recording = await use.queries.find_recording(request.account_id, recording_id)
             if recording is None or shown_status(recording, request.now) is not RecordingStatus.AVAILABLE:
                 return None
             minutes = started_minutes(recording.duration_s)
-            price = use.estimate.notulen(minutes).credits
-            what = f"Have notes written of a recording of {minutes} minutes for {price} credits?"
+            credits = use.estimate.notulen(minutes).credits
+            length, price = count_of(minutes, "minute"), count_of(credits, "credit")
+            what = f"Have notes written of a recording of {length} for {price}?"
         case _:
             return None
-    return Spending(price, what)
+    return Spending(credits, what)

@@ -148,6 +148,10 @@ class Look:
         translated = translations(CATALOGUES, self.language).gettext(message)
         return translated % values if values else translated.replace("%%", "%")
 
+    def plural(self, one: str, many: str, number: int, **values: object) -> str:
+        """Translate a text in the form that a number takes."""
+        return translations(CATALOGUES, self.language).ngettext(one, many, number) % values
+
     def page(self, template: str, status: int = 200, **values: object) -> Response:
         """Render a page."""
         common = {

@@ -47,6 +47,7 @@ from meetcore.domain.money.transfers import (
     refund_route,
     system_book,
 )
+from meetcore.domain.texts import count_of
 
 __all__ = [
     "GENESIS", "MAX_CREDITS", "MAX_REASON", "MAX_REFERENCE", "Book", "ChainKey", "ChainVerifier",
@@ -212,7 +213,8 @@ def top_up(
             raise ValueError(f"{existing.operation!r} is not the top-up of {reference!r}")
         if existing.amount != amount:
             raise Conflict(
-                f"The reference {reference!r} belongs to a top-up of {existing.amount} credits.", existing.id
+                f"The reference {reference!r} belongs to a top-up of {count_of(existing.amount, 'credit')}.",
+                existing.id,
             )
         return Posting(funds, None)
     source, destination = ROUTES[TransferKind.TOPUP]
@@ -334,8 +336,8 @@ def adjust(
         if existing.operation != operation:
             raise ValueError(f"{existing.operation!r} is not {operation!r}")
         if existing.signed_amount != signed_amount:
-            known = existing.signed_amount
-            raise Conflict(f"This reference belongs to an adjustment of {known} credits.", existing.id)
+            known = count_of(existing.signed_amount, "credit")
+            raise Conflict(f"This reference belongs to an adjustment of {known}.", existing.id)
         return Posting(funds, None)
     gives = signed_amount == amount
     if not gives and funds.available < amount:

@@ -24,6 +24,7 @@ from meetcore.domain.payments.payments import (
     opened_doubt,
     topup_reference,
 )
+from meetcore.domain.texts import count_of
 
 
 class RefundState(StrEnum):
@@ -84,7 +85,7 @@ def refund_payment(
             payment.id,
         )
     if credits > payment.credits:
-        raise Conflict(f"This payment was for {payment.credits} credits.", payment.id)
+        raise Conflict(f"This payment was for {count_of(payment.credits, 'credit')}.", payment.id)
     if credits > funds.available:
         raise InsufficientCredits(credits, funds.available)
     amount = refund_amount(payment, credits)

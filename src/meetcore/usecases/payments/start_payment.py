@@ -19,6 +19,7 @@ from meetcore.domain.payments import payments
 from meetcore.domain.payments.packages import CreditOrder, PackageCatalogue
 from meetcore.domain.payments.views import MessageSource, PaymentPapers
 from meetcore.domain.records.payments import payment_record
+from meetcore.domain.texts import count_of
 from meetcore.ports.payments import CheckoutOrder, GatewayRefused, GatewayUnknown, PaymentGateway
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
@@ -129,7 +130,7 @@ class StartPayment:
     def _checkout(self, caller: Caller, payment: payments.Payment, language: str) -> CheckoutOrder:
         return CheckoutOrder(
             payment_id=payment.id, amount=payment.amount, currency=payment.currency,
-            description=f"{payment.credits} credits", customer_name=caller.account.full_name,
+            description=count_of(payment.credits, "credit"), customer_name=caller.account.full_name,
             customer_email=caller.account.email, expires_at=payment.expires_at,
             return_url=f"{self.base_url}{CREDITS_PAGE}/{payment.id}?returned=1", language=language,
         )  # fmt: skip

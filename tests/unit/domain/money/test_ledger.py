@@ -199,7 +199,8 @@ def test_a_reference_belongs_to_one_amount(amount: int, other: int) -> None:
     with pytest.raises(Conflict) as refused:
         top_up(first.funds, UUID(int=2), "INV-7", other, NOW, first.entry.transfer)
     assert refused.value.details == {"id": str(UUID(int=1))}
-    assert refused.value.message == f"The reference 'INV-7' belongs to a top-up of {amount} credits."
+    known = "1 credit" if amount == 1 else f"{amount} credits"
+    assert refused.value.message == f"The reference 'INV-7' belongs to a top-up of {known}."
 
 
 @pytest.mark.spec("3/cancel-before")

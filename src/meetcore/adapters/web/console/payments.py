@@ -61,8 +61,10 @@ async def _ask_to_accept(visit: ConsoleVisit) -> Question:
     payment = (await _find(visit)).payment
     return Question(
         visit.text("Accept the payment?"),
-        visit.text(
+        visit.look.plural(
+            "The account gets %(credits)s credit and a receipt of %(amount)s.",
             "The account gets %(credits)s credits and a receipt of %(amount)s.",
+            payment.credits,
             credits=_count(visit, payment.credits),
             amount=_money(visit, payment, payment.amount),
         ),
@@ -113,18 +115,26 @@ async def _ask_to_refund(visit: ConsoleVisit) -> Question | None:
     credits = _read_credits(visit, payment)
     if credits is None or _reason_problem(visit) or payment.status is not PaymentStatus.PAID:
         return None
+    values = {
+        "credits": _count(visit, credits),
+        "amount": _money(visit, payment, refund_amount(payment, credits)),
+    }
     outcome = (
-        _("Proposed to another operator, who approves it: %(credits)s credits for %(amount)s.")
+        visit.look.plural(
+            "Proposed to another operator, who approves it: %(credits)s credit for %(amount)s.",
+            "Proposed to another operator, who approves it: %(credits)s credits for %(amount)s.",
+            credits, **values,
+        )
         if visit.use.proposals.needs_two(-credits)
-        else _("%(credits)s credits leave the account at once. Then the gateway sends %(amount)s back.")
-    )
+        else visit.look.plural(
+            "%(credits)s credit leaves the account at once. Then the gateway sends %(amount)s back.",
+            "%(credits)s credits leave the account at once. Then the gateway sends %(amount)s back.",
+            credits, **values,
+        )
+    )  # fmt: skip
     return Question(
         visit.text("Refund the payment?"),
-        visit.text(
-            outcome,
-            credits=_count(visit, credits),
-            amount=_money(visit, payment, refund_amount(payment, credits)),
-        ),
+        outcome,
         visit.text("Refund the payment"),
     )
 

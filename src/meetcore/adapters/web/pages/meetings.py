@@ -133,9 +133,12 @@ async def _ask_to_cancel(visit: Visit) -> Question | None:
     credits = format_count(meeting.credits, visit.look.language)
     return Question(
         visit.text("Cancel the meeting?"),
-        visit.text(
+        visit.look.plural(
+            "%(title)s is removed at the provider, its join link stops working, and %(credits)s credit "
+            "comes back. A cancelled meeting cannot be restored.",
             "%(title)s is removed at the provider, its join link stops working, and %(credits)s credits "
             "come back. A cancelled meeting cannot be restored.",
+            meeting.credits,
             title=meeting.title,
             credits=credits,
         ),

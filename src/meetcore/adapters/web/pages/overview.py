@@ -98,8 +98,10 @@ def _short(visit: Visit, low_threshold: int, days: Sequence[DaySpending]) -> lis
         return [buy_hint(visit, visit.text("There are no credits. They pay for meetings and notes."), "")]
     week = sum(max(each.meetings + each.notes, 0) for each in days[-7:])
     if available < low_threshold:
-        text = visit.text(
+        text = visit.look.plural(
+            "%(credits)s credit is available, fewer than the threshold of %(threshold)s.",
             "%(credits)s credits are available, fewer than the threshold of %(threshold)s.",
+            available,
             credits=formats.format_count(available, language),
             threshold=formats.format_count(low_threshold, language),
         )

@@ -278,7 +278,7 @@ def receipt_document(look: Look, found: PaymentPapers, receipt: Receipt) -> Docu
     money = [format_money(each, payment.currency, language) for each in (payment.price, payment.tax)]
     total = format_money(payment.amount, payment.currency, language)
     credits = format_count(payment.credits, language)
-    bought = look.text("%(credits)s credits", credits=credits)
+    bought = look.plural("%(credits)s credit", "%(credits)s credits", payment.credits, credits=credits)
     if payment.package_id:
         package = look.text("package %(id)s", id=payment.package_id)
         bought = f"{bought} ({package})"
