@@ -78,7 +78,7 @@ class Service:
         self._extra_routes = extra_routes
         self._api_app: ApiApp | None = None
         self._mcp_app: ASGIApp | None = None
-        self._pages = Starlette(lifespan=self._lifespan)
+        self._pages = Starlette(lifespan=self._lifespan, exception_handlers={404: docs.answer_lost})
         # A redirect would send a link's signed query to the host that the request names.
         self._pages.router.redirect_slashes = False
         self._bounded_pages: ASGIApp = self._pages

@@ -219,6 +219,17 @@ async def test_a_fault_at_the_service(customer: Customer) -> None:
     assert await customer.balance() == 1000
 
 
+async def test_an_unknown_address_outside_the_dashboard_has_a_page_for_browsers(
+    http: httpx.AsyncClient,
+) -> None:
+    for path, docs in (("/nothing", "docs"), ("/docs/a/b", "../../docs")):
+        page = await http.get(f"{BASE_URL}{path}", headers={"Accept": "text/html,*/*;q=0.8"})
+        assert (page.status_code, page.headers["cache-control"]) == (404, "no-store")
+        assert_contains(page.text, "There is nothing at this address", f'href="{docs}"')
+        plain = await http.get(f"{BASE_URL}{path}", headers={"Accept": "*/*"})
+        assert (plain.status_code, plain.text) == (404, "Not Found")
+
+
 @pytest.mark.spec("7/envelope", "9/2", "7/other")
 async def test_every_code_has_its_page(http: httpx.AsyncClient) -> None:
     for code in sorted(set().union(*CODES.values())):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from meetcore.adapters.api.answers import STATUS
@@ -130,6 +130,18 @@ class DocsPages:
             contact=_contact_link(self._contact),
         )  # fmt: skip
         return HTMLResponse(html, status, _HEADERS)
+
+
+async def answer_lost(request: Request, _: Exception) -> Response:
+    """Answer a request for an address at which there is nothing: with a page for a browser."""
+    if "text/html" not in request.headers.get("accept", ""):
+        return PlainTextResponse("Not Found", 404)
+    docs = "../" * (request.scope["path"].count("/") - 1) + "docs"
+    html = _LAYOUT.format(
+        title="Not found", style=_STYLE, links=_links({docs: "API reference"}, ""), contact="",
+        body="<h1>Not found</h1><p>There is nothing at this address.</p>",
+    )  # fmt: skip
+    return HTMLResponse(html, 404, _HEADERS | {"Cache-Control": "no-store"})
 
 
 _LAYOUT: Final = (
