@@ -166,7 +166,7 @@ async def test_there_may_be_no_row_and_many(store_pool: Pool, rows: int) -> None
 
 async def test_a_parameter_may_be_larger_than_a_socket_takes_at_once(store_pool: Pool) -> None:
     large = "x" * 30_000_000
-    async with store_pool.connection() as connection:
+    async with store_pool.connection(deadline_s=60.0) as connection:
         for _ in range(TIMES):
             assert await connection.fetch("SELECT length(%(a)s::text) AS n", {"a": large}) == [
                 {"n": len(large)}

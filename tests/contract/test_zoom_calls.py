@@ -203,7 +203,7 @@ async def test_with_a_closed_port_nothing_was_done(zoom: Zoom):
 @pytest.mark.parametrize("is_done", [True, False])
 @pytest.mark.parametrize("fault", ["hang", "drop", "500", "503"])
 async def test_what_may_be_repeated_is(fault: str, is_done: bool):
-    async with zoom_at_hand(budget_s=2.0) as zoom:
+    async with zoom_at_hand(budget_s=4.0 if fault == "hang" else 20.0) as zoom:
         order = order_for(zoom.provider)
         made = await zoom.provider.create(order)
         name = made.provider_meeting_id

@@ -99,12 +99,15 @@ async def test_requests_at_once_leave_most_of_the_loop_to_others() -> None:
     start = clock()
     await asyncio.gather(*(turns.take(page, one, nothing, ignore) for _ in range(20)))
     assert clock() - start >= 18 * 0.02
-    took_s = []
+    alone_s, took_s = [], []
     for _ in range(20):
+        start = clock()
+        await page(one, nothing, ignore)
+        alone_s.append(clock() - start)
         start = clock()
         await turns.take(page, one, nothing, ignore)
         took_s.append(clock() - start)
-    assert median(took_s) < 0.02, "one at a time is not held up"
+    assert median(took_s) < 2 * median(alone_s), "one at a time is not held up: a rest is three times as long"
 
 
 @pytest.mark.parametrize("status", [200, 401])

@@ -37,6 +37,9 @@ async def main():
     async with started(service), httpx.AsyncClient(
         transport=httpx.ASGITransport(service), base_url="https://meetcore.test/"
     ) as http:
+        async with asyncio.timeout(60):  # the first takes longer than a second on a busy machine
+            while (await http.get("readyz")).status_code != 200:
+                await asyncio.sleep(0.1)
         answers = [(await http.get(path)).status_code for path in PATHS]
         return [*answers, "mcp" in sys.modules, (await http.post("mcp")).status_code]
 
