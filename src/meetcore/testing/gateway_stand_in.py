@@ -159,6 +159,8 @@ class GatewayStandIn(stand_in.StandIn[Fault]):
             return self.carry_out(request)
         except GatewayRefusal as refusal:
             return refusal.reply
+        except KeyError as missing:
+            return stand_in.as_json({"error": {"message": f"Missing required param: {missing}."}}, 400)
 
     async def handle(self, request: stand_in.Request) -> stand_in.Reply | None:
         """Respond to a request of a client, or of a test."""

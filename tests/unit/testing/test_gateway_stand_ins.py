@@ -1,5 +1,6 @@
 """The stand-ins of payment gateways, by the switches of a process."""
 
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from uuid import uuid4
@@ -21,6 +22,21 @@ STAND_INS: dict[str, Callable[[], AbstractAsyncContextManager[GatewayStandIn]]] 
 async def gateway(request: pytest.FixtureRequest) -> AsyncIterator[GatewayStandIn]:
     async with STAND_INS[request.param]() as stand_in:
         yield stand_in
+
+
+OPENS = {
+    "MidtransStandIn": ("/snap/v1/transactions", "Basic c3RhbmQtaW4tc2VjcmV0Og=="),
+    "StripeStandIn": ("/v1/checkout/sessions", "Bearer stand-in-secret"),
+    "XenditStandIn": ("/sessions", "Basic c3RhbmQtaW4tc2VjcmV0Og=="),
+}
+
+
+async def test_a_request_that_lacks_a_field_is_refused_by_its_name(gateway: GatewayStandIn):
+    path, secret = OPENS[type(gateway).__name__]
+    async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as http:
+        answer = await http.post(path, headers={"Authorization": secret}, content=b"")
+    assert answer.status_code == 400
+    assert re.search("transaction_details|expires_at|currency", answer.text)
 
 
 @pytest.mark.parametrize("step", ["pay", "fail", "expire", "reverse", "notify"])
