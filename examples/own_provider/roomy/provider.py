@@ -3,6 +3,7 @@
 Roomy keeps one room for each reference, which is our meeting's id: the same order never makes two.
 """
 
+import asyncio
 from typing import Any, Final
 
 import httpx
@@ -86,14 +87,15 @@ class RoomyProvider:
         require_lease()
         try:
             with self._tracing.span(f"roomy {method}"):
-                answer = await self._http.request(method, path, json=body)
+                async with asyncio.timeout(TIMEOUT_S):  # httpx limits each wait for bytes, not the call
+                    answer = await self._http.request(method, path, json=body)
             if answer.status_code == 404 and missing is not None:
                 return missing
             if 400 <= answer.status_code < 500:
                 raise ProviderRefused(f"roomy answers with status {answer.status_code}")
             answer.raise_for_status()
             return dict(answer.json())
-        except (httpx.HTTPError, ValueError) as error:
+        except (httpx.HTTPError, TimeoutError, ValueError) as error:
             raise ProviderUnknown(f"roomy: {type(error).__name__}") from error
 
 
