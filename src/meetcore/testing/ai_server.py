@@ -211,10 +211,13 @@ class AiStandIn(stand_in.StandIn[Fault]):
         if form.get("type") not in self.manner.knows:
             status, said = self.manner.refuses(str(form.get("type")))
             return stand_in.as_json(said, status)
-        refused = _refused_format(form, body["messages"])
+        messages = body.get("messages")
+        if not messages:
+            return _error(400, "'messages' is a required property", None, "messages")
+        refused = _refused_format(form, messages)
         if refused is not None:
             return refused
-        messages, tokens = body["messages"], prompt_tokens(body["messages"])
+        tokens = prompt_tokens(messages)
         most = self.manner.context_tokens
         if most is not None and tokens > most:
             if self.manner.too_long is not None:

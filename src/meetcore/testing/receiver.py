@@ -104,7 +104,7 @@ class Receiver:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                length = head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0]
+                length = head.lower().partition(b"\r\ncontent-length:")[2].split(b"\r\n")[0]
                 self.bodies.append(await reader.readexactly(int(length or 0)))
                 self.heads.append(head)
                 await behaviour(reader, writer)

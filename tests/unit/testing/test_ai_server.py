@@ -185,3 +185,8 @@ def test_a_form_is_read_byte_for_byte():
 @pytest.mark.parametrize("length_s", [0.02, 1, 5.01, 600])
 def test_silence_is_as_long_as_declared(length_s: float):
     assert sound_length_s(silence(length_s)) == pytest.approx(length_s, abs=0.001)
+
+
+async def test_a_completion_without_messages_is_refused(http: httpx.AsyncClient):
+    answer = await http.post("/v1/chat/completions", json={"model": "gpt-4o-mini"})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "messages")

@@ -22,11 +22,14 @@ async def ask(authority: Authority, port: int, request: bytes) -> bytes:
     return answer
 
 
-async def test_it_writes_down_what_came_and_answers_in_bytes(tmp_path: Path):
+@pytest.mark.parametrize("request_head", [
+    REQUEST, REQUEST.replace(b": ", b":"), REQUEST.replace(b"Content", b"X-Content-Length: 9\r\ncontent"),
+])  # fmt: skip
+async def test_it_writes_down_what_came_and_answers_in_bytes(tmp_path: Path, request_head: bytes):
     authority = Authority(tmp_path)
     async with receiving(authority.certified("hooks.test"), answering(OK)) as receiver:
-        assert await ask(authority, receiver.port, REQUEST + b"a\0\r\n\xff") == OK
-    assert (receiver.heads, receiver.bodies) == ([REQUEST], [b"a\0\r\n\xff"])
+        assert await ask(authority, receiver.port, request_head + b"a\0\r\n\xff") == OK
+    assert (receiver.heads, receiver.bodies) == ([request_head], [b"a\0\r\n\xff"])
     assert (receiver.names, receiver.connections) == (["hooks.test"], 1)
 
 
