@@ -1,13 +1,12 @@
 """`python -m tests.fuzz [--cases N] [--seed N] [option of schemathesis ...]`: fuzz every operation at length.
 
-Needs a PostgreSQL server in MEETCORE_TEST_DATABASE_URL. Exits 1 when an answer was not as documented.
+It runs a PostgreSQL server of its own. Exits 1 when an answer was not as documented.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import secrets
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from pathlib import Path
 import structlog
 
 from tests.fuzz.running import fuzz, target
-from tests.support.servers import fresh_database
+from tests.support.own_postgres import own_postgres
 
 
 async def main(arguments: list[str]) -> int:
@@ -24,13 +23,10 @@ async def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--cases", type=int, default=5000, help="cases for each operation")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(2**32), help="for the same cases again")
-    parser.add_argument("--server", default=os.environ.get("MEETCORE_TEST_DATABASE_URL", ""))
     given, more = parser.parse_known_args(arguments)
-    if not given.server:
-        parser.error("set MEETCORE_TEST_DATABASE_URL, or give --server")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
-    with fresh_database(given.server) as url, tempfile.TemporaryDirectory() as place:
-        async with target(url) as at:
+    with own_postgres() as server, tempfile.TemporaryDirectory() as place:
+        async with target(server.url) as at:
             code, output = await fuzz(
                 at, "--max-examples", str(given.cases), "--continue-on-failure", "--no-shrink", *more,
                 seed=given.seed, place=Path(place),
