@@ -25,8 +25,8 @@ from meetcore.domain.money.hash_chain import ChainKey, secrets_of
 from meetcore.domain.money.views import StoredFunds
 from meetcore.ports.money import LedgerSnapshot
 from meetcore.usecases.money.verify_ledger import (
+    Audit,
     PortionVerifier,
-    Proven,
     VerifierLost,
     Verifiers,
     VerifyPortion,
@@ -75,7 +75,7 @@ class _PooledVerifier:
     place: tuple[str, str, tuple[ChainKey, ...]]
     counter: "Synchronized[int]"
 
-    async def __call__(self, portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
+    async def __call__(self, portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Audit:
         proving = asyncio.get_running_loop().run_in_executor(self.pool, _prove, self.place, portion)
         try:
             while not proving.done():
@@ -98,7 +98,7 @@ def _start_process(counter: "Synchronized[int]") -> None:
     _collect_seldom()
 
 
-def _prove(place: tuple[str, str, tuple[ChainKey, ...]], portion: Sequence[StoredFunds]) -> Proven:
+def _prove(place: tuple[str, str, tuple[ChainKey, ...]], portion: Sequence[StoredFunds]) -> Audit:
     runner, prove = _joined(*place)
     return runner.run(prove(portion, _count))
 

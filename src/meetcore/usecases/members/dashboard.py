@@ -21,7 +21,7 @@ from meetcore.domain.payments.receipts import Buyer, Receipt, check_buyer
 from meetcore.domain.payments.views import PaymentPapers
 from meetcore.domain.requests.idempotency import fingerprint, is_idempotency_key
 from meetcore.domain.requests.keys import dashboard_key
-from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
+from meetcore.domain.webhooks.endpoints import EndpointChanges
 from meetcore.domain.webhooks.events import EncodedEvent, EventKind, is_past_retention
 from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.domain.webhooks.views import DeliveryFilter, DeliveryHistory, EndpointHealth
@@ -235,15 +235,13 @@ class WebhooksByHand:
         The audit log has an entry before it is shown.
         """
         check_member(who, roles.Action.MANAGE_WEBHOOK_SECRETS)
-        found, origin = await self._find(who, endpoint_id), who.origin(client_address)
+        found = await self.api.queries.find_endpoint(who.account.id, endpoint_id)
+        secret, origin = require_record(found, "webhook").secret, who.origin(client_address)
         async with self.store.begin() as tx:
             await record_action(
                 tx, self.runtime, now, origin, "webhook.secret_shown", who.account.id, endpoint_id
             )
-        return found.secret
-
-    async def _find(self, who: SignedIn, endpoint_id: UUID) -> Endpoint:
-        return require_record(await self.api.queries.find_endpoint(who.account.id, endpoint_id), "webhook")
+        return secret
 
     async def list_deliveries(
         self, who: SignedIn, endpoint_id: UUID, wanted: DeliveryFilter, limit: int, before: UUID | None

@@ -290,20 +290,14 @@ class RedeemSignInLink:
         except NotFound:
             raise sign_in.SignInFirst from None
 
-    def _record_joining(
+    async def _record_joining(
         self, tx: Transaction, now: datetime, invitation: Invitation, user: User, browser: Browser
-    ) -> Awaitable[None]:
+    ) -> None:
         origin = audit.ActionOrigin(audit.member_actor(user.id), browser.client_address)
-        return record_action(
-            tx,
-            self.runtime,
-            now,
-            origin,
-            "member.joined",
-            invitation.account_id,
-            user.id,
+        await record_action(
+            tx, self.runtime, now, origin, "member.joined", invitation.account_id, user.id,
             role=invitation.role,
-        )
+        )  # fmt: skip
 
 
 async def end_to_replace(tx: Transaction, session: Session, now: datetime) -> None:
@@ -359,16 +353,9 @@ async def start_user_session(
     if not own or (chosen is not None and chosen not in own):
         raise sign_in.link_unusable()
     begun = await start_session(
-        tx,
-        runtime,
-        now,
-        chosen or own[0],
-        user_id,
-        browser,
-        how,
-        authenticated_at=authenticated_at,
+        tx, runtime, now, chosen or own[0], user_id, browser, how, authenticated_at=authenticated_at,
         is_pinned=is_pinned,
-    )
+    )  # fmt: skip
     return evolve(begun, has_choice=chosen is None and len(own) > 1)
 
 

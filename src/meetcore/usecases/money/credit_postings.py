@@ -291,12 +291,7 @@ def top_up_request(
     def decide(funds: Funds, existing: transfers.Transfer | None) -> Posting:
         return ledger.top_up(funds, transfer_id, name, amount, now, existing, runtime.chain_key)
 
-    def describe(posting: Posting, entry: Entry) -> tuple[Sequence[Event], AuditEntry]:
-        action = action_of(
-            runtime, now, origin, "credits.topped_up", account_id, transfer_id, amount=entry.amount, **details
-        )
-        return _events(runtime, now, posting), action
-
+    describe = describing(runtime, now, origin, "credits.topped_up", account_id, transfer_id, **details)
     return PostingRequest(account_id, ledger.top_up_operation(name), transfer_id, decide, describe)
 
 
@@ -312,19 +307,23 @@ def adjustment_request(
     def decide(funds: Funds, existing: transfers.Transfer | None) -> Posting:
         return ledger.adjust(funds, transfer_id, operation, amount, about, now, existing, runtime.chain_key)
 
-    def describe(posting: Posting, entry: Entry) -> tuple[Sequence[Event], AuditEntry]:
-        action = action_of(
-            runtime, now, origin, "credits.adjusted", account_id, transfer_id,
-            amount=entry.amount, reason=about.id,
-        )  # fmt: skip
-        return _events(runtime, now, posting), action
-
+    describe = describing(runtime, now, origin, "credits.adjusted", account_id, transfer_id, reason=about.id)
     return PostingRequest(account_id, operation, transfer_id, decide, describe)
 
 
-def _events(runtime: Runtime, now: datetime, posting: Posting) -> Sequence[Event]:
-    from meetcore.usecases.webhooks.events import (
-        events_of,  # and with it every record: few commands of operators need one
-    )
+def describing(
+    runtime: Runtime, now: datetime, origin: ActionOrigin, action: str, account_id: UUID, transfer_id: UUID,
+    **details: Detail,
+) -> Callable[[Posting, Entry], tuple[Sequence[Event], AuditEntry]]:  # fmt: skip
+    """Return what describes a posting: its events, and the audit entry of an action with its amount."""
 
-    return events_of(runtime, now, posting)
+    def describe(posting: Posting, entry: Entry) -> tuple[Sequence[Event], AuditEntry]:
+        # And with it every record: few commands of operators need one.
+        from meetcore.usecases.webhooks.events import events_of
+
+        done = action_of(
+            runtime, now, origin, action, account_id, transfer_id, amount=entry.amount, **details
+        )
+        return events_of(runtime, now, posting), done
+
+    return describe

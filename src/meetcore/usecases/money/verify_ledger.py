@@ -40,7 +40,7 @@ class Finding:
 
 @frozen
 class Audit:
-    """What was found. `findings` are the first hundred; of each history the first wrong entry only."""
+    """What was found, in all or in a portion: the first hundred, of each history the first wrong entry."""
 
     accounts: int
     entries: int
@@ -57,15 +57,6 @@ def finding_of(flaw: Flaw) -> Finding:
     return Finding(flaw.account_id, flaw.number, f"{flaw.subject} {flaw.kind.value}")
 
 
-@frozen
-class Proven:
-    """What became of a portion: how much of it there was, and the first hundred findings."""
-
-    accounts: int
-    entries: int
-    findings: Sequence[Finding]
-
-
 class VerifierLost(Exception):
     """A verifier ended before its work was done."""
 
@@ -73,7 +64,7 @@ class VerifierLost(Exception):
 class PortionVerifier(Protocol):
     """Proves portions of one snapshot, one after the other."""
 
-    async def __call__(self, portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
+    async def __call__(self, portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Audit:
         """Prove the accounts of a portion of the snapshot; `on_entries` is called with how many entries more.
 
         Raises `VerifierLost`: the verifier ended before its work was done.
@@ -91,7 +82,7 @@ class VerifyPortion:
     snapshot: LedgerSnapshot
     secrets: Mapping[bytes, bytes] = field(factory=dict, repr=False)
 
-    async def __call__(self, portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
+    async def __call__(self, portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Audit:
         """Prove the accounts of a portion."""
         proofs = {stored.funds.account_id.hex: ChainVerifier(stored.funds.account_id) for stored in portion}
         faults: dict[str, Fault] = {}
@@ -106,7 +97,7 @@ class VerifyPortion:
             for account, stored in zip(proofs, portion, strict=True)
             for finding in _judged(stored, proofs[account], faults.get(account))
         ]
-        return Proven(len(portion), entries, findings[:MAX_FINDINGS])
+        return Audit(len(portion), entries, findings[:MAX_FINDINGS])
 
 
 @define
@@ -117,7 +108,7 @@ class _Tally:
     entries: int = 0
     findings: list[tuple[int, Finding]] = field(factory=list)
 
-    def add(self, place: int, proven: Proven) -> None:
+    def add(self, place: int, proven: Audit) -> None:
         """Note a portion by its place among all; the first findings by their places stay."""
         self.accounts += proven.accounts
         self.entries += proven.entries

@@ -198,8 +198,8 @@ class FinalizeNote:
     runtime: Runtime
     on_failed: Callable[[Note, NoteFault], object] = ignore
 
-    async def complete(self, task: NoteTask) -> bool:
-        """Charge a note by the length of its media and its writer, and show it; false without the lease.
+    async def complete(self, task: NoteTask) -> None:
+        """Charge a note by the length of its media and its writer, and show it; nothing without the lease.
 
         The charge may be larger than the hold: then it may take the balance below zero and pass the cap.
         """
@@ -207,7 +207,7 @@ class FinalizeNote:
         async with self.store.begin() as tx:
             settlement = await tx.notes.load_settlement(task.note.account_id, task.note.id, task.token)
             if settlement is None:
-                return False
+                return
             note = settlement.note
             is_by_rules = note.written_by == notes.BY_RULES
             credits = self.catalogue.quote_notulen(note.duration_s, is_by_rules=is_by_rules).credits
@@ -215,19 +215,17 @@ class FinalizeNote:
         observability.count_credits(self.runtime.metrics, transfers.TransferKind.NOTULEN_CHARGE, credits)
         if due:
             self.notifier.notify()
-        return True
 
-    async def fail(self, task: NoteTask, fault: NoteFault) -> bool:
-        """Fail a note; false when the lease is lost."""
+    async def fail(self, task: NoteTask, fault: NoteFault) -> None:
+        """Fail a note; nothing when the lease is lost."""
         async with self.store.begin() as tx:
             settlement = await tx.notes.load_settlement(task.note.account_id, task.note.id, task.token)
             if settlement is None:
-                return False
+                return
             _, due = await fail_note(tx, self.runtime, settlement, fault, self.runtime.now())
         self.on_failed(settlement.note, fault)
         if due:
             self.notifier.notify()
-        return True
 
 
 @frozen

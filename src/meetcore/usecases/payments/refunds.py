@@ -10,24 +10,22 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.members.audit import ActionOrigin, AuditEntry
+from meetcore.domain.members.audit import ActionOrigin
 from meetcore.domain.members.roles import OperatorAction, check_operator_allowed
 from meetcore.domain.members.views import SignedInOperator
-from meetcore.domain.money.ledger import Entry, Funds, Posting, check_reason
+from meetcore.domain.money.ledger import Funds, Posting, check_reason
 from meetcore.domain.money.transfers import Transfer, TransferKind
 from meetcore.domain.payments import payments, views
 from meetcore.domain.payments.payments import Payment
 from meetcore.domain.payments.refunds import Refund, doubt_of, refund_operation, refund_payment
-from meetcore.domain.webhooks.events import Event
 from meetcore.ports.observability import count_credits
 from meetcore.ports.payments import PaymentQueries
 from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store, Transaction
-from meetcore.usecases.members.audit import action_of, record_action
-from meetcore.usecases.money.credit_postings import Posted, PostingRequest, post_within
+from meetcore.usecases.members.audit import record_action
+from meetcore.usecases.money.credit_postings import Posted, PostingRequest, describing, post_within
 from meetcore.usecases.payments.follow_payments import SettlePayment
 from meetcore.usecases.runtime import Runtime
-from meetcore.usecases.webhooks.events import events_of
 
 
 async def refund_within(
@@ -50,13 +48,10 @@ async def refund_within(
         decided.append((after, refund))
         return posting
 
-    def describe(posting: Posting, entry: Entry) -> tuple[Sequence[Event], AuditEntry]:
-        entry_of_audit = action_of(
-            runtime, now, origin, "credits.refunded", payment.account_id, transfer_id, amount=entry.amount,
-            payment=str(payment.id), reason=reason,
-        )  # fmt: skip
-        return events_of(runtime, now, posting), entry_of_audit
-
+    describe = describing(
+        runtime, now, origin, "credits.refunded", payment.account_id, transfer_id, payment=str(payment.id),
+        reason=reason,
+    )  # fmt: skip
     request = PostingRequest(payment.account_id, refund_operation(payment.id), transfer_id, decide, describe)
     posted = await post_within(tx, runtime, request)
     after, refund = decided[-1]

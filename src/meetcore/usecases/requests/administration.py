@@ -290,8 +290,7 @@ class Administration:
         now = self.runtime.now()
         async with self.store.begin() as tx:
             before = await tx.registry.load_account(account_id)
-            account = await tx.registry.suspend_account(account_id, now, reason)
-            mailed = 0
+            account, mailed = await tx.registry.suspend_account(account_id, now, reason), 0
             if account != before:
                 await self._record(tx, now, "account.suspended", account_id, account_id, reason=reason)
                 mailed = await self._mail_owners(tx, now, account)
@@ -306,8 +305,7 @@ class Administration:
             if (await tx.erasures.load_locked(account_id)).requested_at is not None:
                 raise Conflict("It was erased, and nothing brings it back: open another one.", account_id)
             before = await tx.registry.load_account(account_id)
-            account = await tx.registry.resume_account(account_id)
-            mailed = 0
+            account, mailed = await tx.registry.resume_account(account_id), 0
             if account != before:
                 await self._record(tx, now, "account.resumed", account_id, account_id)
                 mailed = await self._mail_owners(tx, now, account)

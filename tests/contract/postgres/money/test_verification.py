@@ -20,7 +20,7 @@ from meetcore.domain.money.views import FlawKind, VerificationRun
 from meetcore.ports.money import LedgerSnapshot
 from meetcore.ports.runtime import Lease
 from meetcore.ports.store import StoreUnavailable
-from meetcore.usecases.money.verify_ledger import PortionVerifier, Proven, VerifierLost, VerifyLedger
+from meetcore.usecases.money.verify_ledger import Audit, PortionVerifier, VerifierLost, VerifyLedger
 from tests.support.postgres_rig import PostgresRig, Tampering
 from tests.support.transactions import (
     AT,
@@ -284,7 +284,7 @@ async def test_a_process_that_dies_is_reported_and_leaves_no_wrong_verdict(
 
     async def prove_in_killed(
         prove: PortionVerifier, portion: Any, on_entries: Callable[[int], None]
-    ) -> Proven:
+    ) -> Audit:
         proving = asyncio.ensure_future(prove(portion, on_entries))
         while not (processes := active_children()):  # noqa: ASYNC110  (a process has no event for its start)
             await asyncio.sleep(0.01)

@@ -23,8 +23,8 @@ from meetcore.usecases.money.verify_ledger import (
     FINDINGS_KEPT,
     LEASE_S,
     MAX_FINDINGS,
+    Audit,
     PortionVerifier,
-    Proven,
     VerifyByHand,
     VerifyLedger,
     VerifyPeriodically,
@@ -122,12 +122,12 @@ async def test_findings_are_reported_in_account_order_whichever_verifier_finishe
     async def two(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[PortionVerifier]]:
         prove = VerifyPortion(snapshot)
 
-        async def slow(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
+        async def slow(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Audit:
             """Takes the first portion and holds it until every other is proven."""
             await others_are_done.wait()
             return await prove(portion, on_entries)
 
-        async def quick(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
+        async def quick(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Audit:
             proven.append(len(proven))
             if len(proven) == entries - 1:
                 others_are_done.set()
@@ -149,14 +149,14 @@ async def test_a_verifier_that_fails_ends_the_others(rig: PostgresRig) -> None:
 
     @asynccontextmanager
     async def two(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[PortionVerifier]]:
-        async def waiting(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
+        async def waiting(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Audit:
             try:
                 await asyncio.Event().wait()
             finally:
                 left.append("waiting")
             raise AssertionError
 
-        async def failing(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
+        async def failing(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Audit:
             raise StoreUnavailable("gone")
 
         yield [waiting, failing]
