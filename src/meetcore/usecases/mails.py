@@ -58,13 +58,9 @@ class MailQueue:
     limits: MailLimits = field(factory=MailLimits)
 
     async def add(
-        self,
-        tx: Transaction,
-        recipients: Sequence[Recipient],
-        content: MailContent,
-        account_id: UUID | None = None,
-        counted_as: str = "",
-    ) -> int:
+        self, tx: Transaction, recipients: Sequence[Recipient], content: MailContent,
+        account_id: UUID | None = None, counted_as: str = "",
+    ) -> int:  # fmt: skip
         """Add one mail for each recipient; return how many: none without a server or beyond the limits.
 
         To be called once in a transaction, for the order of the locks; notify the workers of webhooks once it

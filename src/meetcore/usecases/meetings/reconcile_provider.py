@@ -199,14 +199,9 @@ class ReconcileProvider:
         await self.cancellation.complete(marked, lease.token, now)
 
     async def _record(
-        self,
-        tx: Transaction,
-        now: datetime,
-        action: str,
-        account_id: UUID | None,
-        id_: UUID,
+        self, tx: Transaction, now: datetime, action: str, account_id: UUID | None, id_: UUID,
         name: str | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         await record_action(
             tx, self.runtime, now, self.origin, action, account_id, id_, provider_meeting_id=name
         )

@@ -32,14 +32,9 @@ if TYPE_CHECKING:
 
 
 def action_of(
-    runtime: Runtime,
-    now: datetime,
-    origin: ActionOrigin,
-    action: str,
-    account_id: UUID | None,
-    target_id: object,
-    **details: Detail,
-) -> AuditEntry:
+    runtime: Runtime, now: datetime, origin: ActionOrigin, action: str, account_id: UUID | None,
+    target_id: object, **details: Detail,
+) -> AuditEntry:  # fmt: skip
     """Say that `origin` did `action` to `target_id`. No secret may be among the details."""
     return AuditEntry(
         runtime.new_id(now), now, account_id, origin.actor, action, str(target_id), details,
@@ -48,29 +43,18 @@ def action_of(
 
 
 async def record_action(
-    tx: Transaction,
-    runtime: Runtime,
-    now: datetime,
-    origin: ActionOrigin,
-    action: str,
-    account_id: UUID | None,
-    target_id: object,
-    **details: Detail,
-) -> None:
+    tx: Transaction, runtime: Runtime, now: datetime, origin: ActionOrigin, action: str,
+    account_id: UUID | None, target_id: object, **details: Detail,
+) -> None:  # fmt: skip
     """Write that `origin` did `action` to `target_id`. No secret may be among the details."""
     entry = action_of(runtime, now, origin, action, account_id, target_id, **details)
     await tx.audit_log.append(entry)
 
 
 async def record_by_hand(
-    tx: Transaction,
-    runtime: Runtime,
-    now: datetime,
-    caller: Caller,
-    action: str,
-    target_id: object,
+    tx: Transaction, runtime: Runtime, now: datetime, caller: Caller, action: str, target_id: object,
     **details: Detail,
-) -> None:
+) -> None:  # fmt: skip
     """Write an action that a member did by hand; nothing for an API key."""
     if (origin := caller.origin) is not None:
         await record_action(tx, runtime, now, origin, action, caller.account.id, target_id, **details)
@@ -99,14 +83,9 @@ class BoundedAuditLog:
     runtime: Runtime
 
     async def record(
-        self,
-        origin: ActionOrigin,
-        action: str,
-        account_id: UUID | None,
-        target_id: object,
-        subject: object,
-        **details: Detail,
-    ) -> None:
+        self, origin: ActionOrigin, action: str, account_id: UUID | None, target_id: object,
+        subject: object, **details: Detail,
+    ) -> None:  # fmt: skip
         """Write that `origin` did `action`, unless `subject` has repeated it too often."""
         now = self.runtime.now()
         counter = repeat_counter(action, subject)

@@ -66,13 +66,9 @@ class Members:
         return await self.queries.list_invitations(signed_in.account.id, self.runtime.now())
 
     async def invite(
-        self,
-        signed_in: SignedIn,
-        email: str,
-        role: Role,
-        client_address: str | None,
+        self, signed_in: SignedIn, email: str, role: Role, client_address: str | None,
         language: Language = Language.INDONESIAN,
-    ) -> Invited:
+    ) -> Invited:  # fmt: skip
         """Invite a member by e-mail; a pending invitation to the same address is replaced.
 
         Raises:

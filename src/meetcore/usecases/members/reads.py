@@ -78,13 +78,9 @@ class MemberReads:
         return evolve(found, deliveries=await self.queries.list_caused_deliveries(found.request))
 
     async def list_entries(
-        self,
-        who: SignedIn,
-        wanted: TransactionFilter,
-        limit: int,
-        before: int | None,
+        self, who: SignedIn, wanted: TransactionFilter, limit: int, before: int | None,
         key_id: UUID | None = None,
-    ) -> EntriesOfKey:
+    ) -> EntriesOfKey:  # fmt: skip
         """Entries of the ledger, or those that one key caused, the newest first; see `Queries`."""
         check_member(who, roles.Action.VIEW_LEDGER)
         if key_id is None:
@@ -130,14 +126,9 @@ class MemberReads:
         return await self.queries.list_meetings(who.account.id, wanted, limit, before)
 
     async def list_meetings_by_start(
-        self,
-        who: SignedIn,
-        wanted: MeetingFilter,
-        limit: int,
-        after: StartCursor | None,
-        *,
+        self, who: SignedIn, wanted: MeetingFilter, limit: int, after: StartCursor | None, *,
         is_ascending: bool,
-    ) -> Sequence[Meeting]:
+    ) -> Sequence[Meeting]:  # fmt: skip
         """Meetings in the order of their starts; see `Queries.list_meetings_by_start`."""
         check_member(who, roles.Action.VIEW_MEETINGS)
         list_ = self.queries.list_meetings_by_start

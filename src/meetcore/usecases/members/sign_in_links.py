@@ -61,13 +61,9 @@ class RequestSignInLink:
         await self._send(sign_in.LinkPurpose.OPERATOR, email, browser, client_address, language)
 
     async def _send(
-        self,
-        purpose: sign_in.LinkPurpose,
-        email: str,
-        browser: str,
-        client_address: str | None,
+        self, purpose: sign_in.LinkPurpose, email: str, browser: str, client_address: str | None,
         language: Language,
-    ) -> None:
+    ) -> None:  # fmt: skip
         started = self.runtime.now()
         check_email(email)
         await self._count(started, email, client_address)

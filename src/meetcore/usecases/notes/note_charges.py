@@ -74,13 +74,9 @@ class NoteQueue:
     on_failed: Callable[[Note, NoteFault], object] = ignore
 
     async def add(
-        self,
-        tx: Transaction,
-        admission: NoteCreationView,
-        recording: Recording,
-        language: Language,
+        self, tx: Transaction, admission: NoteCreationView, recording: Recording, language: Language,
         now: datetime,
-    ) -> Note:
+    ) -> Note:  # fmt: skip
         """Queue a note and hold its price for the length that is known now, or refuse as `holds.take` does.
 
         Raises `Unprocessable`: it costs more than the largest possible balance.
@@ -279,14 +275,9 @@ class EditNote:
     runtime: Runtime
 
     async def __call__(
-        self,
-        caller: Caller,
-        note_id: UUID,
-        wanted: edits.Corrections,
-        seen: datetime | None,
-        request: IdempotentRequest,
-        now: datetime,
-    ) -> Outcome:
+        self, caller: Caller, note_id: UUID, wanted: edits.Corrections, seen: datetime | None,
+        request: IdempotentRequest, now: datetime,
+    ) -> Outcome:  # fmt: skip
         """Correct a note that was last edited at `seen`, or refuse as `edits.correct` does; idempotent."""
 
         async def work(tx: Transaction) -> Outcome:

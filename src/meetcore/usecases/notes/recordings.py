@@ -44,14 +44,9 @@ class CollectRecordingFiles:
     retention: timedelta = recordings.RETENTION
 
     async def __call__(
-        self,
-        provider: str,
-        provider_meeting_id: str,
-        files: Sequence[recordings.RecordingFile],
-        now: datetime,
-        *,
-        is_query_result: bool = False,
-    ) -> provider_events.EventOutcome:
+        self, provider: str, provider_meeting_id: str, files: Sequence[recordings.RecordingFile],
+        now: datetime, *, is_query_result: bool = False,
+    ) -> provider_events.EventOutcome:  # fmt: skip
         """Add files to the meeting's recording; where `is_query_result`, their addresses are current.
 
         APPLIED when the recording is new or has more files now, IGNORED when nothing is new or the meeting
@@ -357,14 +352,9 @@ class DeleteRecording:
     on_failed: Callable[[Note, NoteFault], object] = ignore
 
     async def __call__(
-        self,
-        caller: queries.Caller,
-        recording_id: UUID,
-        request: IdempotentRequest,
-        now: datetime,
-        *,
+        self, caller: queries.Caller, recording_id: UUID, request: IdempotentRequest, now: datetime, *,
         with_notes: bool,
-    ) -> Outcome:
+    ) -> Outcome:  # fmt: skip
         """Delete a recording, with its notes and their events on request; idempotent.
 
         Returns nothing, or a refusal: NotFound, or Gone past its retention.

@@ -129,14 +129,9 @@ class TranscribeRecording:
         return sources.Sources(transcript, sources.spans_of(task.recording, faults))
 
     async def _transcribe_file(
-        self,
-        transcriber: ai.Transcriber,
-        task: NoteTask,
-        source: str,
-        file: recordings.RecordingFile,
-        pieces: list[transcripts.Piece],
-        kept: Callable[[int], object],
-    ) -> Mapping[int, transcripts.Transcript]:
+        self, transcriber: ai.Transcriber, task: NoteTask, source: str, file: recordings.RecordingFile,
+        pieces: list[transcripts.Piece], kept: Callable[[int], object],
+    ) -> Mapping[int, transcripts.Transcript]:  # fmt: skip
         chunks: dict[int, transcripts.Transcript] = {}
         if not pieces:
             return chunks

@@ -65,15 +65,9 @@ class KeyAdministration:
     origin: audit.ActionOrigin
 
     async def create(
-        self,
-        account_id: UUID,
-        scopes: Sequence[Scope],
-        daily_cap: int | None = None,
-        expires_at: datetime | None = None,
-        *,
-        name: str = DEFAULT_NAME,
-        new_id: UUID | None = None,
-    ) -> MintedKey:
+        self, account_id: UUID, scopes: Sequence[Scope], daily_cap: int | None = None,
+        expires_at: datetime | None = None, *, name: str = DEFAULT_NAME, new_id: UUID | None = None,
+    ) -> MintedKey:  # fmt: skip
         """Make a key, whose scopes are fixed (rule 5/4); a `new_id` is for a form that may be sent twice.
 
         Raises:

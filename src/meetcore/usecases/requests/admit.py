@@ -233,13 +233,9 @@ class Admit:
     lookups: KeyLookups = field(factory=KeyLookups)
 
     async def authenticate(
-        self,
-        authorization: str | None,
-        now: datetime,
-        includes: CallerIncludes = NO_INCLUDES,
-        *,
+        self, authorization: str | None, now: datetime, includes: CallerIncludes = NO_INCLUDES, *,
         takes_tokens: bool = False,
-    ) -> Caller:
+    ) -> Caller:  # fmt: skip
         """Authenticate the caller, and read the parts of the account in `includes` by the same query.
 
         `takes_tokens`: an access token of a grant stands for its key.

@@ -105,13 +105,9 @@ class Grants:
     issuer: str
 
     async def ask(
-        self,
-        client_id: str,
-        redirect_uri: str,
-        state: str | None,
-        challenge: str,
+        self, client_id: str, redirect_uri: str, state: str | None, challenge: str,
         scopes: Sequence[keys.Scope],
-    ) -> str:
+    ) -> str:  # fmt: skip
         """Keep a checked request for a grant; return the path of the page on which a member answers it."""
         now = self.runtime.now()
         asked = grants.Authorization(

@@ -199,13 +199,9 @@ class Webhooks:
         return await run_once(self.store, caller.account.id, request, work, notifier=self.notifier)
 
     async def rotate_secret(
-        self,
-        caller: Caller,
-        endpoint_id: UUID,
-        request: IdempotentRequest,
-        now: datetime,
+        self, caller: Caller, endpoint_id: UUID, request: IdempotentRequest, now: datetime,
         overlap: timedelta = endpoints.SECRET_OVERLAP,
-    ) -> Outcome:
+    ) -> Outcome:  # fmt: skip
         """Give an endpoint another secret, which also signs pending deliveries (rule 4.3/3).
 
         For the overlap the old one signs beside it, where a header holds several.
