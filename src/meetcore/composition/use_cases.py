@@ -119,7 +119,7 @@ def build_api(app: Application) -> UseCases:
         ),
         endpoints.Webhooks(
             store, ports.resolver, notifier, runtime, policy.allowed_networks, policy.denied_networks,
-            kept=kept,
+            kept,
         ),
         downloads.DownloadRecording(queries, policy.link_keys),
         recordings.DeleteRecording(store, notifier, ports.notes_notifier, runtime, reports.failed_note),

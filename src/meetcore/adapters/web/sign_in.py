@@ -171,14 +171,9 @@ class SignInPages(Generic[Who, Use, Allowed]):
         """Begin a session by the answer of the authenticator."""
         form = await self.site.read_form(request, browser)
         answer, after = form.get("credential", ""), own_path(form.get("next", ""), look.root)
+        use = self.site.area.use.passkey_sign_in
         try:
-            return await self.begin(
-                request,
-                look,
-                browser,
-                lambda who: self.site.area.use.passkey_sign_in.enter(answer, who),
-                after,
-            )
+            return await self.begin(request, look, browser, lambda who: use.enter(answer, who), after)
         except Unprocessable:
             text = _("The passkey was not accepted. Try again, or sign in by e-mail.")
             return self._form(look, after, errors={"passkey": look.text(text)}, status=422)
@@ -283,17 +278,13 @@ class SignInPages(Generic[Who, Use, Allowed]):
 
     async def enter_from_provider(self, request: Request, look: Look, browser: str) -> Response:
         """Begin a session by the answer of the provider."""
-        site, query = self.site, request.query_params
+        site, query, use = self.site, request.query_params, self.site.area.use.identity_sign_in
         token = site.cookies.read(request, site.cookies.provider)
         state, code, issuer = query.get("state", ""), query.get("code", ""), query.get("iss")
         answer = identity.ProviderAnswer(code[:MAX_CODE], issuer)
         try:
             response = await self.begin(
-                request,
-                look,
-                browser,
-                lambda who: site.area.use.identity_sign_in.enter(token, state, answer, who),
-                None,
+                request, look, browser, lambda who: use.enter(token, state, answer, who), None
             )
         except (Unprocessable, RateLimited) as refusal:
             response = self._refused_by_provider(look, refusal)

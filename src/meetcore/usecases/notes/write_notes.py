@@ -383,11 +383,10 @@ class ReportOverdueNotes:
 
     store: Store
     report: Callable[[], object]
-    overdue_s: float = OVERDUE_S
 
     async def __call__(self) -> None:
         """Look once."""
         async with self.store.at_once() as tx:
-            is_overdue = await tx.notes.is_any_overdue(self.overdue_s)
+            is_overdue = await tx.notes.is_any_overdue(OVERDUE_S)
         if is_overdue:
             self.report()

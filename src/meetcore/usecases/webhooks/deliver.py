@@ -14,7 +14,7 @@ from uuid import UUID
 from attrs import define, evolve, field, frozen
 
 from meetcore.domain.webhooks import events, retry_schedule, signature, urls
-from meetcore.domain.webhooks.deliveries import RELEASE_PACE, Attempt, ReleasePace, judge, record_attempt
+from meetcore.domain.webhooks.deliveries import RELEASE_PACE, Attempt, judge, record_attempt
 from meetcore.domain.webhooks.endpoints import (
     Endpoint,
     HostFailures,
@@ -187,7 +187,6 @@ class DeliverWebhooks:
     runtime: Runtime
     lease_s: float = 30.0
     limits: ClaimLimits = field(factory=ClaimLimits)
-    pace: ReleasePace = RELEASE_PACE
     mails: MailQueue | None = None
     events_kept: timedelta = events.EVENTS_KEPT
     on_failed: Callable[[Recorded], object] = ignore
@@ -312,7 +311,7 @@ class DeliverWebhooks:
         for period in self.sender_state.faults.end(self.runtime.now()):
             self.on_sender_fault_over(period)
         async with self.store.begin() as tx:
-            swept = await tx.deliveries.sweep(self.pace)
+            swept = await tx.deliveries.sweep(RELEASE_PACE)
         for given_up in swept.given_up:
             self.on_given_up(given_up)
         return swept.due

@@ -122,7 +122,7 @@ def _opened(
 class Webhooks:
     """The use cases of an account's endpoints. A URL is registered after looking at where it points.
 
-    `most` is how many endpoints an account may have, `kept` how long events are kept.
+    `kept` is how long events are kept.
     """
 
     store: Store
@@ -131,7 +131,6 @@ class Webhooks:
     runtime: Runtime
     allowed_networks: tuple[addresses.Network, ...] = ()
     denied_networks: tuple[addresses.Network, ...] = ()
-    most: int = endpoints.ENDPOINTS_PER_ACCOUNT
     kept: timedelta = EVENTS_KEPT
 
     async def register(
@@ -153,7 +152,7 @@ class Webhooks:
 
         async def work(tx: Transaction) -> Outcome:
             endpoint = self._new(caller, wanted, now)
-            registered = await add_endpoint(tx, endpoint, self.most)
+            registered = await add_endpoint(tx, endpoint, endpoints.ENDPOINTS_PER_ACCOUNT)
             if registered is not endpoint:
                 raise Conflict("This URL is registered already.", registered.id)
             await record_by_hand(

@@ -36,17 +36,11 @@ async def download_liability(visit: ConsoleVisit) -> Response:
     report = await visit.use.liability.report(visit.signed_in)
     rows = [
         (
-            f"{each.month:%Y-%m}",
-            each.sold,
-            each.paid_back,
-            each.charged,
-            each.refunded,
-            each.adjusted,
-            each.owed,
-            each.entries,
+            f"{each.month:%Y-%m}", each.sold, each.paid_back, each.charged, each.refunded, each.adjusted,
+            each.owed, each.entries,
         )
         for each in report.months
-    ]
+    ]  # fmt: skip
     return _send_csv(visit, "liability", (_COLUMNS, *rows))
 
 
