@@ -12,14 +12,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.mails.contents import (
-    EndpointDisabled,
-    LowCredits,
-    MailContent,
-    PaymentEnded,
-    PaymentReceived,
-    PaymentRefunded,
-)
+from meetcore.domain.mails import contents
 from meetcore.domain.mails.mails import (
     MAIL_DELAYS_S,
     Mail,
@@ -58,7 +51,7 @@ class MailQueue:
     limits: MailLimits = field(factory=MailLimits)
 
     async def add(
-        self, tx: Transaction, recipients: Sequence[Recipient], content: MailContent,
+        self, tx: Transaction, recipients: Sequence[Recipient], content: contents.MailContent,
         account_id: UUID | None = None, counted_as: str = "",
     ) -> int:  # fmt: skip
         """Add one mail for each recipient; return how many: none without a server or beyond the limits.
@@ -82,7 +75,7 @@ class MailQueue:
         return await tx.mails.add(*mails, limits=self.limits) if mails else 0
 
     def _opened(
-        self, recipients: Sequence[Recipient], content: MailContent, account_id: UUID | None,
+        self, recipients: Sequence[Recipient], content: contents.MailContent, account_id: UUID | None,
         counted_as: str = "",
     ) -> list[Mail]:  # fmt: skip
         now = self.runtime.now()
@@ -94,8 +87,8 @@ class MailQueue:
             for one in recipients
         ]  # fmt: skip
 
-    def _disabled(self, endpoints: Sequence[Endpoint]) -> EndpointDisabled:
-        return EndpointDisabled(
+    def _disabled(self, endpoints: Sequence[Endpoint]) -> contents.EndpointDisabled:
+        return contents.EndpointDisabled(
             urls=tuple(endpoint.url.partition("?")[0] for endpoint in endpoints),
             failures=max(endpoint.consecutive_failures for endpoint in endpoints),
             disabled_at=self.runtime.now(),
@@ -200,7 +193,7 @@ class CreditMails:
 
     async def received(self, tx: Transaction, payment: Payment, receipt: Receipt) -> int:
         """Queue the mails about a payment that has become paid."""
-        content = PaymentReceived(
+        content = contents.PaymentReceived(
             receipt.text, payment.credits, payment.amount, payment.currency, self._page(payment)
         )
         return await self._add(tx, payment, content)
@@ -210,28 +203,28 @@ class CreditMails:
         if payment.payment_url is None:
             return 0
         is_expired = payment.status is PaymentStatus.EXPIRED
-        content = PaymentEnded(
+        content = contents.PaymentEnded(
             payment.credits, payment.amount, payment.currency, is_expired, self._page(payment)
         )
         return await self._add(tx, payment, content)
 
     async def refunded(self, tx: Transaction, payment: Payment, refund: Refund) -> int:
         """Queue the mails about a refund whose money was sent, or could not be."""
-        content = PaymentRefunded(
+        content = contents.PaymentRefunded(
             refund.credits, refund.amount, payment.currency, refund.failed_at is not None, self._page(payment)
         )
         return await self._add(tx, payment, content)
 
     async def low(self, tx: Transaction, low: CreditsFellLow) -> int:
         """Queue the mails about an account whose credits fell below its threshold."""
-        content = LowCredits(low.available, low.threshold, self.mails.base_url + CREDITS_PAGE)
+        content = contents.LowCredits(low.available, low.threshold, self.mails.base_url + CREDITS_PAGE)
         recipients = await tx.mails.find_recipients(low.account_id, MailTopic.CREDITS)
         return await self.mails.add(tx, recipients, content, low.account_id)
 
     def _page(self, payment: Payment) -> str:
         return f"{self.mails.base_url}{CREDITS_PAGE}/{payment.id}"
 
-    async def _add(self, tx: Transaction, payment: Payment, content: MailContent) -> int:
+    async def _add(self, tx: Transaction, payment: Payment, content: contents.MailContent) -> int:
         if not self.mails.is_on:
             return 0
         recipients = await tx.mails.find_recipients(payment.account_id, MailTopic.PAYMENTS)

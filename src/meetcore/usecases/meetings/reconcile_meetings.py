@@ -18,13 +18,6 @@ from meetcore.ports import observability, video_provider
 from meetcore.ports.meetings import NumberTaken
 from meetcore.ports.runtime import Lease, WorkerNotifier
 from meetcore.ports.store import Store
-from meetcore.ports.video_provider import (
-    ProviderRefused,
-    ProviderUnknown,
-    VideoProvider,
-    lease_time,
-    under_lease,
-)
 from meetcore.usecases.meetings import bounded_provider, creation
 from meetcore.usecases.meetings.cancellation import Cancellation, clear
 from meetcore.usecases.runtime import Runtime, gather_all, ignore
@@ -145,7 +138,7 @@ class OrphanReport:
 
     check: views.OrphanCheck
     provider_meeting_id: str | None = None
-    error: ProviderRefused | ProviderUnknown | None = None
+    error: video_provider.ProviderRefused | video_provider.ProviderUnknown | None = None
 
 
 @frozen
@@ -156,7 +149,7 @@ class RemoveOrphans:
     """
 
     store: Store
-    provider: VideoProvider
+    provider: video_provider.VideoProvider
     runtime: Runtime
     window_s: float = DEFAULT_WINDOW_S
     report: Callable[[OrphanReport], None] = ignore
@@ -168,7 +161,7 @@ class RemoveOrphans:
         done = 0
         while done < limit:
             lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
-            with under_lease(lease_time(self.runtime.clock, self.lease_s)):
+            with video_provider.under_lease(video_provider.lease_time(self.runtime.clock, self.lease_s)):
                 async with self.store.begin() as tx:
                     found = await tx.orphan_checks.claim_due(min(self.at_once, limit - done), lease)
                 done += len(await gather_all(self._look(check) for check in found))
@@ -185,7 +178,7 @@ class RemoveOrphans:
         try:
             bounded_provider.require_own(self.provider, meeting)
             found = await self.provider.find(creation.order_of(meeting, check.provider_user_id))
-        except (ProviderRefused, ProviderUnknown) as error:
+        except (video_provider.ProviderRefused, video_provider.ProviderUnknown) as error:
             self.report(OrphanReport(check, error=error))
             await self._postpone(check, retry_delay_s(check.failures + 1), failures=check.failures + 1)
             return
@@ -196,7 +189,7 @@ class RemoveOrphans:
         """Remove one; return whether it existed, or `None` on failure."""
         try:
             state = (await clear(self.provider, orphan.provider_meeting_id)).state
-        except (ProviderRefused, ProviderUnknown) as error:
+        except (video_provider.ProviderRefused, video_provider.ProviderUnknown) as error:
             self.report(OrphanReport(check, orphan.provider_meeting_id, error))
             return None
         if state in _WAS_THERE:

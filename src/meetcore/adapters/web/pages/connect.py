@@ -7,13 +7,7 @@ from uuid import UUID
 
 from starlette.responses import RedirectResponse, Response
 
-from meetcore.adapters.web.pages.requests import (
-    EXPIRIES_DAYS,
-    expiry_text,
-    read_limits,
-    read_scopes,
-    scope_texts,
-)
+from meetcore.adapters.web.pages import requests
 from meetcore.adapters.web.visit import HEADERS, Page, Visit
 from meetcore.domain.members.roles import Action
 from meetcore.domain.requests import grants
@@ -34,7 +28,7 @@ async def answer_consent(visit: Visit) -> Response:
     form, id = visit.form, visit.path_id("request")
     if form.get("answer") != "allow":
         return _leave(await visit.use.grants.refuse(visit.signed_in, id, visit.client_address))
-    scopes, daily_cap, errors = read_limits(visit)
+    scopes, daily_cap, errors = requests.read_limits(visit)
     if errors:
         return await _question(visit, id, form, errors)
     days = form.get("expires_in_days", "")
@@ -45,7 +39,7 @@ async def answer_consent(visit: Visit) -> Response:
 
 
 def _days(text: str) -> str:
-    return text if text in map(str, EXPIRIES_DAYS) else DEFAULT_EXPIRY_DAYS
+    return text if text in map(str, requests.EXPIRIES_DAYS) else DEFAULT_EXPIRY_DAYS
 
 
 async def _question(visit: Visit, id: UUID, form: Mapping[str, str], errors: Mapping[str, str]) -> Response:
@@ -59,10 +53,10 @@ async def _question(visit: Visit, id: UUID, form: Mapping[str, str], errors: Map
         place=grants.place_of(origin),
         is_here=grants.is_on_this_machine(origin),
         path=f"{CONSENT_PAGE}/{id}",
-        scopes=scope_texts(visit),
-        chosen=read_scopes(form) if form else asked.scopes,
+        scopes=requests.scope_texts(visit),
+        chosen=requests.read_scopes(form) if form else asked.scopes,
         daily_cap=form.get("daily_cap", ""),
-        expiries=[(str(days), expiry_text(visit, days)) for days in EXPIRIES_DAYS],
+        expiries=[(str(days), requests.expiry_text(visit, days)) for days in requests.EXPIRIES_DAYS],
         expires_in_days=_days(form.get("expires_in_days", "")),
     )
     # Browsers hold the redirect after a form against the same list. It has no notation for an IPv6 address.

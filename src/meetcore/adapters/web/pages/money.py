@@ -8,17 +8,7 @@ from attrs import frozen
 from starlette.responses import Response
 
 from meetcore.adapters.api.streams import PacedResponse
-from meetcore.adapters.web.forms import (
-    CSV_MARK,
-    PAGE_SIZE,
-    DayRange,
-    attachment,
-    csv_lines,
-    older,
-    read_choice,
-    read_days,
-    read_key,
-)
+from meetcore.adapters.web import forms
 from meetcore.adapters.web.texts import BY_HAND, TRANSFER_KINDS, _
 from meetcore.adapters.web.visit import Page, Visit
 from meetcore.domain.meetings.schedule import wib_text
@@ -64,23 +54,23 @@ class _Row:
 
 @Page("GET", "/dashboard/ledger", Action.VIEW_LEDGER)
 async def show_ledger(visit: Visit) -> Response:
-    days = read_days(visit)
-    kind = read_choice(visit, "kind", ledger.TransferKind, days.errors)
+    days = forms.read_days(visit)
+    kind = forms.read_choice(visit, "kind", ledger.TransferKind, days.errors)
     wanted = views.TransactionFilter(kind, days.begins_at, days.ends_at)
     # One more than the page shows; with a key, as far as the search reached.
     found = await visit.use.reads.list_entries(
-        visit.signed_in, wanted, PAGE_SIZE + 1, _read_before(visit), read_key(visit)
+        visit.signed_in, wanted, forms.PAGE_SIZE + 1, _read_before(visit), forms.read_key(visit)
     )
-    shown = found.entries[:PAGE_SIZE]
-    further = shown[-1].number if len(found.entries) > PAGE_SIZE else found.reached
+    shown = found.entries[: forms.PAGE_SIZE]
+    further = shown[-1].number if len(found.entries) > forms.PAGE_SIZE else found.reached
     described = await visit.use.reads.describe_entries(visit.signed_in, shown)
     return visit.page(
         "ledger.html",
         balance=visit.signed_in.account.balance,
         held=visit.signed_in.account.held,
         rows=[_row(visit, each) for each in described.entries],
-        older="" if further is None else older(visit, further, *_FILTERS, path="/dashboard/ledger"),
-        is_far=further is not None and len(found.entries) <= PAGE_SIZE,
+        older="" if further is None else forms.older(visit, further, *_FILTERS, path="/dashboard/ledger"),
+        is_far=further is not None and len(found.entries) <= forms.PAGE_SIZE,
         by_key=bool(visit.query("key")),
         keys=[("any", visit.text("all")), *((str(key.id), key_label(key)) for key in described.keys)],
         errors=days.errors,
@@ -92,14 +82,14 @@ async def show_ledger(visit: Visit) -> Response:
 @Page("GET", "/dashboard/ledger.csv", Action.VIEW_LEDGER)
 async def download_ledger(visit: Visit) -> Response:
     """Stream every entry of a range as CSV (RFC 4180)."""
-    days = read_days(visit)
-    kind = read_choice(visit, "kind", ledger.TransferKind, days.errors)
+    days = forms.read_days(visit)
+    kind = forms.read_choice(visit, "kind", ledger.TransferKind, days.errors)
     if days.errors:
         return await _show_problem(visit)
     wanted = views.TransactionFilter(kind, days.begins_at, days.ends_at)
-    headers = attachment(_file_name(days))
+    headers = forms.attachment(_file_name(days))
     pages = await visit.use.reads.file_of_entries(
-        visit.signed_in, visit.client_address, wanted, read_key(visit)
+        visit.signed_in, visit.client_address, wanted, forms.read_key(visit)
     )
     return PacedResponse(_csv(pages), headers, "text/csv; charset=utf-8")
 
@@ -113,9 +103,9 @@ async def _show_problem(visit: Visit) -> Response:
 
 async def _csv(pages: AsyncGenerator[Sequence[DescribedEntry], None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(pages):
-        yield CSV_MARK + csv_lines([_COLUMNS])
+        yield forms.CSV_MARK + forms.csv_lines([_COLUMNS])
         async for page in pages:
-            yield csv_lines(map(_values, page))
+            yield forms.csv_lines(map(_values, page))
 
 
 def _values(described: DescribedEntry) -> tuple[object, ...]:
@@ -135,7 +125,7 @@ def _harmless(text: str) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
-def _file_name(days: DayRange) -> str:
+def _file_name(days: forms.DayRange) -> str:
     parts = [str(day) for day in (days.first, days.last) if day is not None]
     return "-".join(["ledger", *parts]) + ".csv"
 

@@ -12,16 +12,7 @@ from starlette.responses import Response
 
 from meetcore.adapters.api.answers import STATUS
 from meetcore.adapters.api.operations import OPERATIONS
-from meetcore.adapters.web.forms import (
-    PAGE_SIZE,
-    DayRange,
-    explain,
-    first_page,
-    read_before,
-    read_days,
-    read_id,
-    read_key,
-)
+from meetcore.adapters.web import forms
 from meetcore.adapters.web.texts import DELIVERY_STATES, SCOPE_TEXTS, _
 from meetcore.adapters.web.visit import Page, Question, Visit, see_other
 from meetcore.domain.errors import Conflict, DomainError, require_record
@@ -85,7 +76,7 @@ async def create_key(visit: Visit) -> Response:
             expires_at, _new_id(visit),
         )  # fmt: skip
     except Conflict as refusal:
-        return await _list(visit, errors=explain(visit.look, refusal))
+        return await _list(visit, errors=forms.explain(visit.look, refusal))
     return await _list(visit, minted)
 
 
@@ -131,7 +122,7 @@ async def roll_key(visit: Visit) -> Response:
             visit.signed_in, visit.client_address, visit.path_id("key"), overlap_h, _new_id(visit)
         )
     except DomainError as refusal:
-        return await _list(visit, errors=explain(visit.look, refusal))
+        return await _list(visit, errors=forms.explain(visit.look, refusal))
     return await _list(visit, minted)
 
 
@@ -217,7 +208,7 @@ def scope_texts(visit: Visit) -> list[tuple[str, str]]:
 
 def _new_id(visit: Visit) -> UUID | None:
     """Read the id of the new key from the form: sending it again makes no second key."""
-    return read_id(visit.form.get("form_key", ""))
+    return forms.read_id(visit.form.get("form_key", ""))
 
 
 def _overlap_text(visit: Visit, hours: int) -> str:
@@ -268,11 +259,11 @@ async def list_requests(visit: Visit) -> Response:
     text = visit.query("id").strip()
     if text and await _find(visit, text) is not None:
         return see_other(f"{REQUESTS}/{text}")
-    days = read_days(visit, "day", "day")
+    days = forms.read_days(visit, "day", "day")
     found, keys = await asyncio.gather(
         _nothing() if text else _list_requests(visit, days), visit.use.keys.list_use(visit.signed_in)
     )
-    shown, older = first_page(visit, found, lambda one: one.id, *_FILTERS)
+    shown, older = forms.first_page(visit, found, lambda one: one.id, *_FILTERS)
     names = {each.key.id: each.key.name for each in keys}
     return visit.form_page(
         "requests.html",
@@ -307,7 +298,7 @@ async def show_request(visit: Visit) -> Response:
 
 
 async def _find(visit: Visit, text: str) -> RequestDetails | None:
-    request_id = read_id(text)
+    request_id = forms.read_id(text)
     return None if request_id is None else await visit.use.reads.find_request(visit.signed_in, request_id)
 
 
@@ -315,17 +306,19 @@ async def _nothing() -> Sequence[request_log.LoggedRequest]:
     return []
 
 
-async def _list_requests(visit: Visit, days: DayRange) -> Sequence[request_log.LoggedRequest]:
+async def _list_requests(visit: Visit, days: forms.DayRange) -> Sequence[request_log.LoggedRequest]:
     status, path, code = (visit.query(name) for name in ("status", "path", "code"))
     wanted = views.RequestFilter(
-        read_key(visit),
+        forms.read_key(visit),
         int(status) if status in map(str, _CLASSES) else None,
         "" if path == _UNKNOWN else path if path in _PATHS else None,
         code if code in STATUS else None,
         days.begins_at,
         days.ends_at,
     )
-    return await visit.use.reads.list_requests(visit.signed_in, wanted, PAGE_SIZE + 1, read_before(visit))
+    return await visit.use.reads.list_requests(
+        visit.signed_in, wanted, forms.PAGE_SIZE + 1, forms.read_before(visit)
+    )
 
 
 def _key_choices(visit: Visit, keys: Sequence[KeyUse]) -> list[tuple[str, str]]:

@@ -11,15 +11,7 @@ from attrs import evolve
 from starlette.responses import Response
 
 from meetcore.adapters.api.examples import payload as example_payload
-from meetcore.adapters.web.forms import (
-    PAGE_SIZE,
-    apply,
-    apply_again,
-    explain_all,
-    first_page,
-    read_before,
-    read_days,
-)
+from meetcore.adapters.web import forms
 from meetcore.adapters.web.texts import (
     DELIVERY_STATES,
     ENDPOINT_STATES,
@@ -81,12 +73,12 @@ async def register_webhook(visit: Visit) -> Response:
     form = visit.form
     kinds, description = _read_kinds(visit), form.get("description", "").strip() or None
     url = form.get("url", "").strip()
-    if errors := explain_all(
+    if errors := forms.explain_all(
         visit.look, [refusal_of(lambda: urls.parse_webhook_url(url)), _refusal_of_fields(kinds, description)]
     ):
         return _form(visit, form, errors)
     use, who = visit.use.webhooks, visit.signed_in
-    record, errors, again = await apply_again(
+    record, errors, again = await forms.apply_again(
         visit, lambda sent: use.register(who, url, kinds, description, sent)
     )
     if errors:
@@ -150,7 +142,7 @@ async def _ask_to_remove(visit: Visit) -> Question:
 async def rotate_secret(visit: Visit) -> Response:
     """Replace the secret and show the new one."""
     use, who, endpoint_id = visit.use.webhooks, visit.signed_in, visit.path_id("webhook")
-    record, errors = await apply(visit, lambda form: use.rotate_secret(who, endpoint_id, form))
+    record, errors = await forms.apply(visit, lambda form: use.rotate_secret(who, endpoint_id, form))
     return await _show(visit, errors, secret=record.get("secret"))
 
 
@@ -166,10 +158,10 @@ async def edit_webhook(visit: Visit) -> Response:
     """Change the events and the description of an endpoint."""
     kinds, description = _read_kinds(visit), visit.form.get("description", "").strip() or None
     use, who, endpoint_id = visit.use.webhooks, visit.signed_in, visit.path_id("webhook")
-    errors = explain_all(visit.look, [_refusal_of_fields(kinds, description)])
+    errors = forms.explain_all(visit.look, [_refusal_of_fields(kinds, description)])
     if not errors:
         changes = endpoints.EndpointChanges(event_types=kinds, description=description)
-        _record, errors = await apply(visit, lambda form: use.change(who, endpoint_id, changes, form))
+        _record, errors = await forms.apply(visit, lambda form: use.change(who, endpoint_id, changes, form))
     if errors:
         return _edit_form(visit, await _find(visit), visit.form, errors)
     return see_other(f"{ROOT}/{endpoint_id}?done=webhook_changed")
@@ -184,7 +176,7 @@ async def change_webhook(visit: Visit) -> Response:
     since = _since(visit) if recovers else None
     if recovers and since is None:
         return await _show(visit, _no_time(visit))
-    _record, errors = await apply(visit, lambda form: use.change(who, endpoint_id, changes, form))
+    _record, errors = await forms.apply(visit, lambda form: use.change(who, endpoint_id, changes, form))
     if errors:
         return await _show(visit, errors)
     if since is not None:
@@ -196,7 +188,7 @@ async def change_webhook(visit: Visit) -> Response:
 async def remove_webhook(visit: Visit) -> Response:
     """Remove an endpoint and its pending deliveries."""
     use, who, endpoint_id = visit.use.webhooks, visit.signed_in, visit.path_id("webhook")
-    _record, errors = await apply(visit, lambda form: use.remove(who, endpoint_id, form))
+    _record, errors = await forms.apply(visit, lambda form: use.remove(who, endpoint_id, form))
     return await _show(visit, errors) if errors else see_other(f"{ROOT}?done=webhook_removed")
 
 
@@ -229,7 +221,7 @@ def _no_time(visit: Visit) -> Mapping[str, str]:
 async def _recover(visit: Visit, since: datetime, part: str = "") -> Response:
     """Recover deliveries, as one `part` of what the form changes, and show their number."""
     use, who, endpoint_id = visit.use.webhooks, visit.signed_in, visit.path_id("webhook")
-    record, errors = await apply(
+    record, errors = await forms.apply(
         visit, lambda form: use.recover(who, endpoint_id, since, evolve(form, key=form.key + part))
     )
     if errors:
@@ -296,7 +288,7 @@ def _indented(payload: Mapping[str, Any]) -> str:
 
 
 async def _changed(visit: Visit, change: Change, done: str) -> Response:
-    _record, errors = await apply(visit, change)
+    _record, errors = await forms.apply(visit, change)
     if errors:
         return await _show(visit, errors)
     return see_other(f"{ROOT}/{visit.path_id('webhook')}?done={done}")
@@ -309,7 +301,7 @@ async def _show(
     secret: str | None = None,
     notice: str | None = None,
 ) -> Response:
-    use, days = visit.use.webhooks, read_days(visit, "day", "day")
+    use, days = visit.use.webhooks, forms.read_days(visit, "day", "day")
     who, endpoint_id = visit.signed_in, visit.path_id("webhook")
     health = await use.find_endpoint(who, endpoint_id, visit.now)
     endpoint = health.endpoint
@@ -320,9 +312,9 @@ async def _show(
         days.ends_at,
         _about(visit.query("about").strip()),
     )
-    found = await use.list_deliveries(who, endpoint_id, wanted, PAGE_SIZE + 1, read_before(visit))
+    found = await use.list_deliveries(who, endpoint_id, wanted, forms.PAGE_SIZE + 1, forms.read_before(visit))
     path = f"{ROOT}/{endpoint.id}"
-    shown, older = first_page(visit, found, lambda one: one.delivery.id, *_FILTERS, path=path)
+    shown, older = forms.first_page(visit, found, lambda one: one.delivery.id, *_FILTERS, path=path)
     return visit.form_page(
         "webhook.html",
         errors or days.errors,
