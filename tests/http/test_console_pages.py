@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -20,7 +20,7 @@ from meetcore.domain.members.roles import OperatorRole
 from meetcore.domain.records.pages import QueueName
 from meetcore.domain.requests.keys import Scope, digest
 from meetcore.domain.requests.request_log import LoggedRequest
-from meetcore.ports.figures import HealthCheck, HealthStatus
+from meetcore.ports.figures import CheckResult, HealthStatus, failed
 from meetcore.usecases.requests.console import ConsoleHealth
 from tests.support.api_harness import ApiHarness, Customer
 from tests.support.console_pages import SignIn, logged_of, who_is
@@ -292,9 +292,9 @@ async def test_a_queue_that_waits_too_long_is_late_and_says_what_to_do(
 async def test_checks_are_run_once_for_many_looks(application: Application, sign_in: SignIn) -> None:
     calls: list[datetime] = []
 
-    async def check() -> Sequence[HealthCheck]:
+    async def check() -> Mapping[str, CheckResult]:
         calls.append(datetime.now(UTC))
-        return [HealthCheck("broker", HealthStatus.FAILED, "no answer")]
+        return {"broker": failed("no answer")}
 
     who = await who_is(application, await sign_in())
     health = ConsoleHealth(application.ports.queries, check, application.runtime)
@@ -311,7 +311,7 @@ async def test_mails_that_go_to_an_inbox_are_well_and_mails_that_go_nowhere_are_
     service_settings: Settings,
 ) -> None:
     for has_inbox, status in ((True, HealthStatus.OK), (False, HealthStatus.WARNING)):
-        found = {each.name: each for each in await health_checks(service_settings, has_inbox=has_inbox)()}
+        found = await health_checks(service_settings, has_inbox=has_inbox)()
         assert ("inbox of this process" in found["mail"].message) == has_inbox
         assert found["mail"].status is status
         assert found["schema"].status is HealthStatus.OK

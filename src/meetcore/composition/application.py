@@ -25,7 +25,7 @@ from meetcore.usecases.runtime import Runtime
 if TYPE_CHECKING:
     from meetcore.composition.use_cases import Access, Meetings, Notes, Payments, Recordings
     from meetcore.ports.ai import AudioEditor, NoteWriter, Transcriber
-    from meetcore.ports.figures import CheckHealth, HealthCheck
+    from meetcore.ports.figures import CheckHealth, CheckResult
     from meetcore.ports.identity import IdentityProvider, PasskeyVerifier
     from meetcore.ports.mails import Mailer, MailTexts
     from meetcore.ports.maintenance import Housekeeping, Partitions, RetentionStore
@@ -76,9 +76,9 @@ async def _need_nothing(now: datetime) -> None:
     """Leave the adapters as they are."""
 
 
-async def _check_nothing() -> Sequence[HealthCheck]:
+async def _check_nothing() -> Mapping[str, CheckResult]:
     """Check nothing."""
-    return ()
+    return {}
 
 
 @frozen

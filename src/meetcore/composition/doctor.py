@@ -9,7 +9,7 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from meetcore.adapters.secrets import keys_from_text
@@ -29,7 +29,6 @@ from meetcore.ports import identity, mails, store, video_provider
 from meetcore.ports.figures import (
     CheckHealth,
     CheckResult,
-    HealthCheck,
     HealthStatus,
     failed,
     ok,
@@ -319,17 +318,14 @@ class _Running:
 
 PAGE_DEADLINE_S = 4.0
 """Seconds that a check may take: a page waits for it."""
-_INBOX = HealthCheck("mail", HealthStatus.OK, "mails go to the inbox of this process alone")
+_INBOX = ok("mails go to the inbox of this process alone")
 
 
 def health_checks(settings: Settings, *, has_inbox: bool) -> CheckHealth:
     """Return the checks of a process; with an inbox, as in `meetcore dev`, mails go to no server."""
 
-    async def check() -> Sequence[HealthCheck]:
+    async def check() -> Mapping[str, CheckResult]:
         found = await asyncio.to_thread(run_checks, settings, PAGE_DEADLINE_S)
-        return [
-            _INBOX if name == _INBOX.name and has_inbox else HealthCheck(name, each.status, each.message)
-            for name, each in found.items()
-        ]
+        return found | ({"mail": _INBOX} if has_inbox else {})
 
     return check

@@ -1,6 +1,6 @@
 """Figures, queues and health checks for operators."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
@@ -157,7 +157,10 @@ class HealthStatus(StrEnum):
 
 @frozen
 class CheckResult:
-    """The result of one check. The message holds no secret, no SQL, and no address but those of others."""
+    """The result of one check. Its message says what to do.
+
+    It holds no secret, no SQL, and no address but those of others.
+    """
 
     status: HealthStatus
     message: str
@@ -169,14 +172,5 @@ failed = partial(CheckResult, HealthStatus.FAILED)
 skipped = partial(CheckResult, HealthStatus.SKIPPED)
 
 
-@frozen
-class HealthCheck:
-    """A check and its result. The message says what to do, without secrets and addresses."""
-
-    name: str
-    status: HealthStatus
-    message: str
-
-
-CheckHealth = Callable[[], Awaitable[Sequence[HealthCheck]]]
-"""Checks everything that a process needs, within some seconds."""
+CheckHealth = Callable[[], Awaitable[Mapping[str, CheckResult]]]
+"""Checks everything that a process needs, within some seconds; returns the results by the checks' names."""

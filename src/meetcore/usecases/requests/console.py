@@ -24,7 +24,7 @@ from meetcore.domain.records.pages import AccountPage, AccountSearch, HostBookin
 from meetcore.domain.requests import accounts, keys
 from meetcore.domain.requests.request_log import LoggedRequest
 from meetcore.domain.requests.views import StoredAccount
-from meetcore.ports.figures import CheckHealth, HealthCheck, HealthStatus
+from meetcore.ports.figures import CheckHealth, CheckResult, HealthStatus
 from meetcore.ports.queries import ConsoleQueries, Queries
 from meetcore.usecases.members.audit import BoundedAuditLog
 from meetcore.usecases.money.proposals import Proposals
@@ -264,7 +264,7 @@ class QueueHealth:
 class Health:
     """Everything that the page shows. `clock_difference` is the store's clock less this process's."""
 
-    checks: Sequence[HealthCheck]
+    checks: Mapping[str, CheckResult]
     checked_at: datetime
     queues: Sequence[QueueHealth]
     schema: int
@@ -285,7 +285,7 @@ class Health:
     def is_well(self) -> bool:
         """Whether nothing needs an operator."""
         return (
-            all(check.status is not HealthStatus.FAILED for check in self.checks)
+            all(check.status is not HealthStatus.FAILED for check in self.checks.values())
             and not any(each.is_late for each in self.queues)
             and not self.has_clock_difference
             and not self.has_old_transaction
@@ -299,7 +299,7 @@ class ConsoleHealth:
     queries: ConsoleQueries
     check_health: CheckHealth
     runtime: Runtime
-    _checked: tuple[datetime, Sequence[HealthCheck]] | None = field(default=None, init=False)
+    _checked: tuple[datetime, Mapping[str, CheckResult]] | None = field(default=None, init=False)
     _lock: asyncio.Lock = field(factory=asyncio.Lock, init=False, repr=False)
 
     async def look(self, who: SignedInOperator) -> Health:
@@ -314,7 +314,7 @@ class ConsoleHealth:
             None if oldest is None else max(timedelta(0), found.now - oldest),
         )  # fmt: skip
 
-    async def _checks(self) -> tuple[datetime, Sequence[HealthCheck]]:
+    async def _checks(self) -> tuple[datetime, Mapping[str, CheckResult]]:
         async with self._lock:
             now = self.runtime.now()
             if self._checked is None or now - self._checked[0] >= CHECKED_FOR:

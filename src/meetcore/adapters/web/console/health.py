@@ -84,10 +84,10 @@ async def show_health(visit: ConsoleVisit) -> Response:
     return visit.page(
         "console/health.html",
         health=health,
-        has_warnings=any(check.status is HealthStatus.WARNING for check in health.checks),
+        has_warnings=any(check.status is HealthStatus.WARNING for check in health.checks.values()),
         checks=[
-            (check, visit.text(CHECKS.get(check.name, "")), *visit.mark(STATES[check.status]))
-            for check in health.checks
+            (key, visit.text(CHECKS.get(key, "")), *visit.mark(STATES[check.status]), check.message)
+            for key, check in health.checks.items()
         ],
         queues=[
             (each, *map(visit.text, QUEUES[each.queue.name]), _seconds(each.waited)) for each in health.queues
