@@ -148,6 +148,7 @@ class TranscriberContract:
 
     async def test_it_declares_how_long_a_piece_may_be(self, transcriber: Transcriber) -> None:
         assert transcriber.max_piece_s >= 30
+        assert isinstance(transcriber.takes_copies, bool)
         assert transcriber.max_piece_s * 3_000 <= _LIMIT_BYTES, "a piece of speech is larger than 25 MB"
 
     @pytest.mark.parametrize("length_s", [0.5, 7.25, 31.0])

@@ -117,6 +117,13 @@ async def answer_of(rig: GatewayRig, payment: Payment) -> GatewayAnswer | None:
     return record.answer
 
 
+async def found_answer(rig: GatewayRig, payment: Payment) -> GatewayAnswer:
+    """Ask the gateway about a payment that it knows."""
+    answer = await answer_of(rig, payment)
+    assert answer is not None
+    return answer
+
+
 async def paid_payment(rig: GatewayRig, amount: int = _AMOUNT) -> Payment:
     """Open a payment and pay it."""
     order = order_for(rig, amount)
@@ -161,8 +168,7 @@ class PaymentGatewayContract:
             assert {page.reference for page in pages} == {first.reference}
         taken = await rig.play.pay_everywhere(order.payment_id)
         assert taken == (1 if self.takes_money_once else 4)
-        answer = await answer_of(rig, payment_of(order, pages[-1]))
-        assert answer is not None
+        answer = await found_answer(rig, payment_of(order, pages[-1]))
         assert (answer.status, answer.amount) == (GatewayStatus.PAID, order.amount * taken)
 
     async def test_two_payments_have_two_pages(self, rig: GatewayRig) -> None:
@@ -182,8 +188,7 @@ class PaymentGatewayContract:
     @pytest.mark.parametrize("amount", [10_000, 110_000, 9_999_999])
     async def test_a_payment_is_found_as_paid(self, rig: GatewayRig, amount: int) -> None:
         payment = await paid_payment(rig, amount)
-        answer = await answer_of(rig, payment)
-        assert answer is not None
+        answer = await found_answer(rig, payment)
         assert (answer.status, answer.amount, answer.currency) == (GatewayStatus.PAID, amount, rig.currency)
         assert answer.method
 
@@ -191,8 +196,7 @@ class PaymentGatewayContract:
         order = order_for(rig)
         await rig.gateway.open_checkout(order)
         await rig.play.pay(order.payment_id)
-        answer = await answer_of(rig, payment_of(order, None))
-        assert answer is not None
+        answer = await found_answer(rig, payment_of(order, None))
         assert (answer.status, answer.amount) == (GatewayStatus.PAID, order.amount)
 
     @pytest.mark.parametrize(
@@ -202,15 +206,13 @@ class PaymentGatewayContract:
         order = order_for(rig)
         page = await rig.gateway.open_checkout(order)
         await rig.play.pay(order.payment_id, amount, currency)
-        answer = await answer_of(rig, payment_of(order, page))
-        assert answer is not None
+        answer = await found_answer(rig, payment_of(order, page))
         assert (answer.status, answer.amount, answer.currency) == (GatewayStatus.PAID, amount, currency)
 
     async def test_other_currencies_count_in_their_minor_unit(self, rig: GatewayRig) -> None:
         for currency in self.currencies:
             payment = await paid_payment(evolve(rig, currency=currency))
-            answer = await answer_of(rig, payment)
-            assert answer is not None
+            answer = await found_answer(rig, payment)
             assert (answer.status, answer.amount, answer.currency) == (GatewayStatus.PAID, _AMOUNT, currency)
 
     @pytest.mark.parametrize("status", _ENDED)
@@ -218,8 +220,7 @@ class PaymentGatewayContract:
         order = order_for(rig)
         page = await rig.gateway.open_checkout(order)
         await rig.play.end(order.payment_id, status)
-        answer = await answer_of(rig, payment_of(order, page))
-        assert answer is not None
+        answer = await found_answer(rig, payment_of(order, page))
         assert answer.status is status
 
     async def test_money_that_a_bank_took_back_is_reversed(self, rig: GatewayRig) -> None:
@@ -227,8 +228,7 @@ class PaymentGatewayContract:
             return
         payment = await paid_payment(rig)
         await rig.play.reverse(payment.id)
-        answer = await answer_of(rig, payment)
-        assert answer is not None
+        answer = await found_answer(rig, payment)
         assert answer.status is GatewayStatus.REVERSED
 
     async def test_a_refund_is_sent_once(self, rig: GatewayRig) -> None:
@@ -257,12 +257,11 @@ class PaymentGatewayContract:
         if not self.names_transactions:
             return
         payment = await paid_payment(rig)
-        paid = await answer_of(rig, payment)
+        paid = await found_answer(rig, payment)
         await rig.play.reverse(payment.id)
         notice = (await rig.play.notices(payment.id))[-1]
         said = rig.parse(notice.body, notice.headers, rig.now)
         assert said is not None
-        assert paid is not None
         assert said.is_dispute
         assert (said.payment_id, said.transaction_id) == (None, paid.transaction_id)
         assert said.transaction_id
@@ -369,8 +368,7 @@ class GatewayFaultsContract:
                 await faulty.gateway_for(fault).open_checkout(order)
         page = await faulty.gateway.open_checkout(order)
         await faulty.play.pay(order.payment_id)
-        answer = await answer_of(faulty, payment_of(order, page))
-        assert answer is not None
+        answer = await found_answer(faulty, payment_of(order, page))
         assert (answer.status, answer.amount) == (GatewayStatus.PAID, order.amount)
         assert await faulty.play.pay_everywhere(order.payment_id) == (0 if self.takes_money_once else 1)
 
