@@ -303,6 +303,7 @@ def accept(payment: Payment, now: datetime, *, is_erased: bool = False) -> Payme
 def dismiss(payment: Payment, now: datetime, *, behind: Doubt | None = None) -> Payment:
     """Return a payment whose doubt was settled elsewhere; the one `behind` a dispute is open from then on.
 
+    After a dispute the gateway is asked once more: that the money went back opened no doubt of its own.
     Raises `Conflict`: it is in no doubt.
     """
     if not payment.is_doubtful:
@@ -310,4 +311,7 @@ def dismiss(payment: Payment, now: datetime, *, behind: Doubt | None = None) -> 
     is_pending = payment.status is PaymentStatus.PENDING
     ended = failed(payment, now) if is_pending else payment
     closed = evolve(ended, doubt_closed_at=now)
-    return closed if behind is None or payment.doubt is not Doubt.DISPUTED else opened_doubt(closed, behind)
+    if payment.doubt is not Doubt.DISPUTED:
+        return closed
+    looked_at = evolve(closed, next_look_at=now) if closed.status is PaymentStatus.PAID else closed
+    return looked_at if behind is None else opened_doubt(looked_at, behind)

@@ -228,6 +228,7 @@ def test_a_dispute_that_is_open_stays_one_when_the_money_goes_back() -> None:
     disputed = payments.disputed(in_state(PaymentStatus.PAID))
     assert payments.follow(disputed, said(GatewayStatus.REVERSED), LATER) == disputed
     closed = payments.dismiss(disputed, LATER)
+    assert closed.next_look_at == LATER, "the gateway is asked whether it did"
     again = payments.follow(closed, said(GatewayStatus.REVERSED), LATER)
     assert (again.doubt, again.is_doubtful) == (Doubt.REVERSED, True)
     reversed_ = payments.follow(in_state(PaymentStatus.PAID), said(GatewayStatus.REVERSED), LATER)
