@@ -120,9 +120,11 @@ def ask(url: str, statement: str) -> object:
         return row[0] if row else None
 
 
-def working_in(home: Path) -> list[Path]:
+def working_in(home: Path, data: str = "pg") -> list[Path]:
     """The processes of a server: their current directory is that of its data."""
-    found, cluster = [], (home / "pg").stat()
+    if not (home / data).exists():
+        return []
+    found, cluster = [], (home / data).stat()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended, or is another user's
             if os.path.samestat((process / "cwd").stat(), cluster):
@@ -240,6 +242,24 @@ def test_a_setting_up_that_was_cut_short_is_made_anew(place: Path) -> None:
     (place / "cut").chmod(0o711)
     with EmbeddedPostgres(place / "cut") as url:
         assert ask(url, "SELECT 1") == 1
+
+
+def test_a_setting_up_that_is_interrupted_leaves_no_process(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    communicate, interrupts = subprocess.Popen.communicate, iter([KeyboardInterrupt])
+
+    def interrupted(made: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+        for interrupt in interrupts:
+            until(lambda: working_in(server.home, "pg.new") != [])
+            raise interrupt
+        return communicate(made)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    server = EmbeddedPostgres(place / "interrupted")
+    with pytest.raises(KeyboardInterrupt):
+        server.start()
+    assert working_in(server.home, "pg.new") == []
 
 
 def test_a_long_path_gets_a_short_socket_which_is_removed(place: Path) -> None:

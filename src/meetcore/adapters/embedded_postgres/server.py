@@ -173,7 +173,12 @@ class EmbeddedPostgres:
             "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8", "--locale", "C", "--auth", "peer",
             *syncing, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
-        output = made.communicate()[0].decode("utf-8", "replace")
+        try:
+            output = made.communicate()[0].decode("utf-8", "replace")
+        except BaseException:
+            made.terminate()
+            made.communicate()  # initdb waits for its children: none writes where the caller may remove all
+            raise
         if made.returncode != 0:
             raise EmbeddedPostgresError(f"cannot set up {self.home}: {output}")
         draft.rename(cluster)
