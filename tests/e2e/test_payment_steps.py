@@ -159,7 +159,8 @@ class Place:
     def look(self, payment_id: str, crash_at: int) -> list[str]:
         """Have a worker ask the gateway about a payment, or send the money of its refund back."""
         due = "UPDATE payments SET next_look_at = now() WHERE id = %s::uuid RETURNING id"
-        over = "SELECT id FROM payments WHERE id = %s::uuid AND COALESCE(next_look_at, 'infinity') > now()"
+        over = """SELECT id FROM payments WHERE id = %s::uuid
+            AND COALESCE(next_look_at, 'infinity') > now() + interval '30 s'"""  # a lease is shorter
         step_log, crash = self._crash(crash_at)
         ask(self.site, due, payment_id)
         with self.site.worker("--only", "webhooks", **crash) as worker:
