@@ -59,4 +59,4 @@ def test_processes_stop_while_the_database_is_unavailable(far_site: Site, relay:
         until(lambda: httpx.get(f"{api.url}/readyz", trust_env=False, timeout=20).status_code == 503)
         running: list[Running] = [api, worker]
         for process in running:
-            process.stop()
+            process.stop(within_s=20)

@@ -23,7 +23,7 @@ import pytest
 from attrs import define, field, frozen
 
 from tests.conftest import absent
-from tests.support.program import PROGRAM, START_S, Running, Site, free_port, until, whole_lines
+from tests.support.program import PROGRAM, START_S, TIMEOUT_S, Running, Site, free_port, until, whole_lines
 
 DRAIN_S = 4
 LATE_S = DRAIN_S + 8.0
@@ -88,7 +88,9 @@ def test_requests_in_flight_at_shutdown_are_answered(site: Site) -> None:
     account = site.cli("account", "create", "--email", "drain@example.test", "--full-name", "D")
     key = site.cli("key", "create", "--account", account["id"], "--scope", "webhooks:write")["key"]
     with site.serve(drain_s=1) as server:
-        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=10) as wire:
+        with socket.create_connection(
+            ("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=TIMEOUT_S
+        ) as wire:
             wire.sendall(
                 b"POST /api/v1/webhooks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
                 b"Expect: 100-continue\r\nContent-Length: 2\r\nAuthorization: Bearer "
@@ -190,7 +192,7 @@ global
 defaults
     mode http
     retries 0
-    timeout connect 1s
+    timeout connect 5s
     timeout check 5s
     timeout client 30s
     timeout server 30s
@@ -203,7 +205,7 @@ backend back
     option httpchk GET /readyz
     http-check expect status 200
     http-reuse always
-    default-server check inter 200 fall 1 rise 1
+    default-server check inter 200 fall 2 rise 1
 {servers}
 """
 
@@ -224,7 +226,7 @@ def balancing(directory: Path, ports: list[int]) -> Iterator[Balancer]:
         yield Balancer(f"http://127.0.0.1:{port}", admin)
     finally:
         child.terminate()
-        child.wait(10)
+        child.wait(TIMEOUT_S)
         shutil.rmtree(admin.parent)
 
 
@@ -237,7 +239,7 @@ class Customers:
     _is_over: threading.Event = field(factory=threading.Event)
 
     def ask(self, threads: int) -> None:
-        with httpx.Client(trust_env=False, timeout=10) as http:
+        with httpx.Client(trust_env=False) as http:
             due = time.monotonic()
             while not self._is_over.is_set():
                 try:

@@ -47,7 +47,7 @@ def test_the_processes_of_the_api_finish_and_stop(site: Site) -> None:
     try:
         until(lambda: answers(f"{url}/readyz", server), "the API is up", START_S)
         children = until(lambda: _children(server.pid), "its processes are there", START_S)
-        with ended_at_last(children), socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
+        with ended_at_last(children), socket.create_connection(("127.0.0.1", port), timeout=START_S) as wire:
             wire.sendall(
                 b"POST /api/v1/webhooks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
                 b"Content-Length: 2\r\nAuthorization: Bearer " + key.encode() + b"\r\n\r\n{"

@@ -155,7 +155,7 @@ def test_what_is_left_is_sent_at_the_end_and_a_collector_that_hangs_delays_it_li
             if hangs:
                 collector.release.clear()
             httpx.get(f"{api.url}/api/v1/me", headers={"Authorization": f"Bearer {key}"}, trust_env=False)
-            api.stop()
+            api.stop(within_s=20)
         assert len(collector.named("GET /me")) == 1
 
 

@@ -208,10 +208,10 @@ class Running:
         self.signal(signal.SIGKILL)
         assert self.poll(TIMEOUT_S) is not None
 
-    def stop(self) -> Done:
+    def stop(self, within_s: float = TIMEOUT_S) -> Done:
         """Send SIGTERM and check that it ends without a fault."""
         self.signal(signal.SIGTERM)
-        done = self.wait()
+        done = self.wait(within_s)
         assert done.code in (0, -signal.SIGTERM), done.err[-3000:]
         assert not has_fault(done.err), done.err[-3000:]
         return done
