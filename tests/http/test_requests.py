@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
-from time import process_time
+from time import thread_time
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -270,9 +270,9 @@ async def sent_in_parts(
 
 @pytest.mark.parametrize("path", ["/me", "/credits", "/webhooks", "/pricing-tiers"])
 async def test_a_long_query_costs_no_time(customer: Customer, path: str) -> None:
-    start = process_time()
+    start = thread_time()
     answer = await customer.get(f"{path}?{LONG}")
-    assert process_time() - start < 0.5
+    assert thread_time() - start < 0.5
     # What takes no parameters does not read them, and documents no 400.
     assert answer.status_code == (400 if path in ("/webhooks", "/pricing-tiers") else 200)
 

@@ -26,7 +26,7 @@ from meetcore.usecases.webhooks.deliver import DeliverWebhooks
 from tests.support.outbox import outbox
 from tests.support.postgres_rig import PostgresRig, current_rig
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 LEASED = "SELECT 1 FROM deliveries WHERE lease_token IS NOT NULL"
 SECRET = new_secret(bytes(32))
 

@@ -76,7 +76,7 @@ def test_a_process_that_is_killed_while_it_is_asked_is_replaced_at_once() -> Non
 
 
 def test_one_that_answers_is_kept() -> None:
-    with supervised(silent_s=5) as processes:
+    with supervised() as processes:
         [process] = processes.processes
         assert process.wait_until_ready(LONG_S)
         asked: set[float] = set()

@@ -129,9 +129,13 @@ async def test_an_answer_has_the_schema_and_the_text_of_the_prompt(http: httpx.A
 
 
 async def test_calls_are_counted_and_what_is_done_twice_is_noticed(http: httpx.AsyncClient):
-    await http.put("/stand-in/terms", json={"latency_s": 0.2})
-    await asyncio.gather(transcribe(http, silence(1)), transcribe(http, silence(2)), write(http))
-    await http.put("/stand-in/terms", json={"latency_s": 0})
+    await http.put("/stand-in/terms", json={"is_held": True})
+    calls = asyncio.gather(transcribe(http, silence(1)), transcribe(http, silence(2)), write(http))
+    async with asyncio.timeout(20):
+        while (await http.get("/stand-in/counts")).json()["in_flight"] < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await http.put("/stand-in/terms", json={"is_held": False})
+    await calls
     await http.post("/stand-in/faults", json={"fault": "500", "call": "transcriptions"})
     for _ in range(2):
         await transcribe(http, silence(2))

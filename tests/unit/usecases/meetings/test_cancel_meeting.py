@@ -44,7 +44,7 @@ async def test_after_a_crash_at_any_point_a_retry_refunds_exactly_once() -> None
 @pytest.mark.parametrize("with_key", [True, False])
 async def test_many_at_once_get_one_refund_and_the_same_answer(with_key: bool):
     meeting = await (harness := ApplicationHarness()).with_meeting()
-    use_case = evolve(harness.cancel(wait_s=5), limit=DuplicateLimit(20))  # as from several processes
+    use_case = evolve(harness.cancel(wait_s=60), limit=DuplicateLimit(20))  # as from several processes
     answers = await asyncio.gather(
         *(
             use_case(
@@ -69,7 +69,7 @@ async def test_a_meeting_that_may_be_removed_at_the_provider_is_not_restored(
         await harness.call_off(meeting.id, "c")
     assert harness.funds().balance == 90
     if is_retried:
-        await harness.call_off(meeting.id, "c", use=harness.cancel(wait_s=5))
+        await harness.call_off(meeting.id, "c", use=harness.cancel(wait_s=60))
     else:
         assert await harness.reconcile().sweep() == 1, "nobody has to wait for a lease"
     (after,) = harness.meetings()
