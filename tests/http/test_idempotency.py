@@ -13,6 +13,8 @@ from attrs import evolve
 from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
+from meetcore.domain.meetings.meetings import Provisioned
+from meetcore.domain.meetings.views import ProviderOrder
 from tests.support.api_contract import Contract
 from tests.support.api_harness import (
     BASE_URL,
@@ -254,23 +256,49 @@ async def test_an_expired_idempotency_key_cannot_charge_again(customer: Customer
 # The first request dies, or hangs
 
 
+class HeldProvider(SandboxProvider):
+    """A provider whose faults take little time, and that makes meetings while it is released."""
+
+    def __init__(self, state: PostgresSandboxState) -> None:
+        super().__init__(BASE_URL, state, bytes(32), timeout_s=0.05)
+        self.released = asyncio.Event()
+        self.released.set()
+
+    async def create(self, order: ProviderOrder) -> Provisioned:
+        await self.released.wait()
+        return await super().create(order)
+
+
 @asynccontextmanager
-async def short_timeouts(
-    harness: ApiHarness, contract: Contract, *, lease_s: float, wait_s: float, latency_s: float = 0.0
+async def a_process(
+    harness: ApiHarness, contract: Contract, provider: HeldProvider, *, wait_s: float
 ) -> AsyncIterator[Any]:
-    """A service with short leases and waiting times."""
+    """A process of the service with this waiting time, whose leases end when a test ends them."""
 
     def adjust(use: UseCases) -> UseCases:
-        create = evolve(use.create_meeting, lease_s=lease_s, wait_s=wait_s, poll_s=0.01)
+        create = evolve(use.create_meeting, lease_s=3600.0, wait_s=wait_s, poll_s=0.01)
         return evolve(use, create_meeting=create)
 
-    state = PostgresSandboxState(harness.pool)
-    provider = SandboxProvider(BASE_URL, state, bytes(32), latency_s, timeout_s=0.05)
     async with (
         api_on(harness.application, adjust, provider=provider) as api,
         client_of(api, contract) as http,
     ):
         yield http
+
+
+async def end_leases(customer: Customer) -> None:
+    """End all leases of an account, as time does."""
+    await customer.query(
+        """
+        WITH meeting AS (
+            UPDATE meetings SET lease_until = now() - interval '1 second'
+            WHERE account_id = %s AND lease_until IS NOT NULL RETURNING account_id
+        )
+        UPDATE idempotency_keys SET lease_until = now() - interval '1 second'
+        WHERE account_id IN (SELECT account_id FROM meeting) AND lease_until IS NOT NULL
+        """,
+        customer.account_id,
+    )
 
 
 @pytest.mark.spec("4/idem-replay", "7/502")
@@ -279,13 +307,15 @@ async def test_a_lost_answer_is_found_by_the_retry(
     harness: ApiHarness, customer: Customer, contract: Contract, fault: str
 ) -> None:
     body, key = customer.body(title=f"[sandbox:{fault}]"), new_key()
-    async with short_timeouts(harness, contract, lease_s=0.6, wait_s=5) as http:
+    provider = HeldProvider(PostgresSandboxState(harness.pool))
+    async with a_process(harness, contract, provider, wait_s=20) as http:
         there = customer.at(http)
         assert code_of(await there.post("/meetings", body, idem=key)) == (502, "upstream_error")
         assert await customer.funds() == Funds(1000, 10, 1), "held until it is known"
         assert await customer.hosts_taken() == 1
         reused = await there.post("/meetings", body | {"title": "x"}, idem=key)
         assert code_of(reused) == (422, "idempotency_key_reused")
+        await end_leases(customer)
         answers = await asyncio.gather(*(there.post("/meetings", body, idem=key) for _ in range(5)))
         late = await there.post("/meetings", body, idem=key)
     assert {answer.status_code for answer in answers} == {201}
@@ -300,9 +330,11 @@ async def test_a_duplicate_waits_for_a_limited_time(
     harness: ApiHarness, customer: Customer, contract: Contract
 ) -> None:
     body, key = customer.body(), new_key()
+    provider = HeldProvider(PostgresSandboxState(harness.pool))
+    provider.released.clear()
     async with (
-        short_timeouts(harness, contract, lease_s=20, wait_s=0.1, latency_s=0.8) as http,
-        short_timeouts(harness, contract, lease_s=20, wait_s=0.1, latency_s=0.8) as another_process,
+        a_process(harness, contract, provider, wait_s=0.1) as http,
+        a_process(harness, contract, provider, wait_s=0.1) as another_process,
     ):
         there = customer.at(http)
         first = asyncio.create_task(customer.at(another_process).post("/meetings", body, idem=key))
@@ -310,6 +342,8 @@ async def test_a_duplicate_waits_for_a_limited_time(
         second = await there.post("/meetings", body, idem=key)
         assert code_of(second) == (503, "service_unavailable")
         assert second.headers["Retry-After"] == "1"
+        assert not first.done()
+        provider.released.set()
         made = await first
         third = await there.post("/meetings", body, idem=key)
     assert made.status_code == 201

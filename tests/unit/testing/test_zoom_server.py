@@ -5,8 +5,10 @@ What an adapter meets there is tested where the adapter is.
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -15,6 +17,7 @@ import pytest
 
 from meetcore.adapters.zoom.events import zoom_webhook_parser
 from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
+from meetcore.testing import zoom_api
 from meetcore.testing.clock import ManualClock
 from meetcore.testing.zoom_account import REFUSALS
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
@@ -138,12 +141,14 @@ async def test_a_fault_waits_for_its_marker(zoom: ZoomStandIn, http: httpx.Async
     assert (await http.post("/stand-in/faults", json={"fault": "nonsense"})).status_code == 400
 
 
-async def test_calls_of_a_second_are_counted(http: httpx.AsyncClient):
+async def test_calls_of_a_second_are_counted(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch):
     await http.put("/stand-in/terms", json={"per_second": 3})
+    # The second that had begun is over, and the next one does not end.
+    next_second = float(int(time.monotonic()) + 1)
+    monkeypatch.setattr(zoom_api, "time", SimpleNamespace(monotonic=lambda: next_second))
     answers = await asyncio.gather(*(http.get("/v2/users/host-1") for _ in range(10)))
     statuses = [answer.status_code for answer in answers]
-    assert statuses.count(429) >= 4  # the ten may fall into two seconds
-    assert statuses.count(200) >= 3
+    assert (statuses.count(200), statuses.count(429)) == (3, 7)
 
 
 async def test_a_token_ends(zoom: ZoomStandIn, http: httpx.AsyncClient):
