@@ -104,13 +104,16 @@ async def processes(
         yield first, second, provider.release
 
 
-async def p95_ms(customer: Customer, seconds: float) -> float:
-    """How long `GET /me` takes, one request after another."""
-    took, end = [], time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        began = time.perf_counter()
+async def p95_ms(customer: Customer) -> float:
+    """How long the loop is busy while `GET /me` is answered, with whatever else: one request after another.
+
+    What other processes of the machine do does not count.
+    """
+    took = []
+    for _ in range(100):
+        began = time.thread_time()
         assert (await customer.get("/me")).status_code == 200
-        took.append((time.perf_counter() - began) * 1000)
+        took.append((time.thread_time() - began) * 1000)
     return sorted(took)[int(len(took) * 0.95)]
 
 
@@ -121,32 +124,31 @@ async def test_duplicates_of_a_creation_neither_poll_nor_slow_others(
     body, key = customer.body(), new_key()
     other = await harness.customer()
     async with processes(harness, contract) as (here, there, release):
-        quiet_ms = await p95_ms(other.at(there.http), 1.0)
+        quiet_ms = await p95_ms(other.at(there.http))
         first = asyncio.create_task(customer.at(here.http).post("/meetings", body, idem=key))
         await until(customer.key_rows)
+        since = time.monotonic()
         duplicates = [
             asyncio.create_task(customer.at(there.http).post("/meetings", body, idem=key))
             for _ in range(DUPLICATES)
         ]
         await until(lambda: sum(task.done() for task in duplicates) == DUPLICATES - 5)
         refused = [task.result() for task in duplicates if task.done()]
-        busy_ms = await p95_ms(other.at(there.http), 1.0)
+        busy_ms = await p95_ms(other.at(there.http))
         while_it_hangs = (there.store.opened.total(), there.queries.lookups)
-        for _ in range(3):  # what else the machine does comes and goes
-            if busy_ms >= max(2 * quiet_ms, 100):
-                busy_ms = await p95_ms(other.at(there.http), 1.0)
+        hung_s = time.monotonic() - since
         assert not first.done()
         release.set()
         answers = await asyncio.gather(first, *duplicates)
     assert {answer.status_code for answer in refused} == {503}
     assert {answer.headers["Retry-After"] for answer in refused} == {"1"}
     assert while_it_hangs[0] == 1, "one looked under the account's lock and saw it running"
-    assert while_it_hangs[1] < 8, "the pauses grow"
+    assert while_it_hangs[1] <= 4 + hung_s, "the pauses grow: from 0.05 to 1 second"
     made = [answer for answer in answers if answer.status_code == 201]
     assert len(made) == 6
     assert len({answer.content for answer in made}) == 1
     assert await customer.funds() == Funds(990, 0, 2)
-    assert busy_ms < max(2 * quiet_ms, 100), (quiet_ms, busy_ms)
+    assert busy_ms < max(2 * quiet_ms, 20), (quiet_ms, busy_ms)
 
 
 @pytest.mark.spec("4/idem-replay", "7/503")
