@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from uuid import uuid4
 
 from meetcore.domain.members.roles import OperatorRole
@@ -105,12 +107,28 @@ WHERE e.book = 'customer' GROUP BY 1, 2
 """
 
 
-async def test_the_report_agrees_with_the_ledger(customer: Customer, sign_in: SignIn) -> None:
+@asynccontextmanager
+async def at_rest(harness: ApiHarness) -> AsyncIterator[None]:
+    """Let no credits move meanwhile: the service works on what other tests left."""
+    async with harness.pool.connection() as connection, connection.transaction():
+        await connection.execute("LOCK TABLE ledger_entries IN SHARE MODE")
+        yield
+
+
+async def test_the_report_agrees_with_the_ledger(
+    customer: Customer, sign_in: SignIn, harness: ApiHarness
+) -> None:
     browser = await sign_in(OperatorRole.FINANCE)
     meeting = await customer.make_meeting()
     await customer.make_meeting()
     await customer.delete(f"/meetings/{meeting['id']}")
     await customer.application.administration.adjust(customer.account_id, -7, "a slip")
+    async with at_rest(harness):
+        await check_report(customer, browser)
+
+
+async def check_report(customer: Customer, browser: Browser) -> None:
+    """The report, as a file and as a page, is what the ledger says."""
     answer = await browser.get(f"{LIABILITY}.csv")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     assert answer.headers["content-disposition"].startswith('attachment; filename="liability-')

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import pytest
 
+from meetcore.adapters.sandbox.recording_files import SandboxRecordingFiles
 from meetcore.adapters.web.formats import format_instant
 from meetcore.adapters.web.pages import meeting_lists
 from meetcore.domain.meetings.schedule import cap_day, cap_day_ends_at
@@ -247,8 +250,15 @@ def renewed_after(page: str) -> str:
 
 
 async def test_a_page_renews_itself_while_something_of_the_meeting_is_under_way(
-    customer: Customer, visitors: Visitors
+    customer: Customer, visitors: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    find, is_seen = SandboxRecordingFiles.find, asyncio.Event()
+
+    async def find_later(files: SandboxRecordingFiles, *of: Any) -> Any:
+        await is_seen.wait()
+        return await find(files, *of)
+
+    monkeypatch.setattr(SandboxRecordingFiles, "find", find_later)
     browser = await visitors.member(customer.account_id)
     meeting = await customer.make_meeting(auto_notulen=True)
     path = f"/dashboard/meetings/{meeting['id']}"
@@ -259,6 +269,7 @@ async def test_a_page_renews_itself_while_something_of_the_meeting_is_under_way(
         assert (renewed_after(page), f">{state}<" in page) == ("15", True)
     await press(customer, meeting, "end")
     assert renewed_after((await browser.get(path)).text) == "5", "its recording and notes are awaited"
+    is_seen.set()
 
     async def is_over() -> bool:
         return renewed_after((await browser.get(path)).text) == ""
