@@ -247,15 +247,18 @@ async def test_a_run_whose_lease_was_lost_reports_nothing(rig: PostgresRig) -> N
 
 
 class _CountingLog:
-    """A log that passes time at each renewal, and counts them."""
+    """A log that passes time at each renewal, and counts them; they wait while it is held."""
 
     def __init__(self, rig: PostgresRig) -> None:
         self._rig, self._count, self._changed = rig, 0, asyncio.Event()
+        self.goes_on = asyncio.Event()
+        self.goes_on.set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._rig.verification_log, name)
 
     async def renew(self, run: VerificationRun, seconds: float) -> bool:
+        await self.goes_on.wait()
         is_ours = await self._rig.verification_log.renew(run, seconds)
         self._rig.clock.advance(seconds / 2)
         self._count += 1
@@ -286,8 +289,10 @@ async def test_a_slice_whose_lease_was_lost_ends_without_a_result(rig: PostgresR
     verify = VerifyLedger(cast(Any, _Audit(rig, meanwhile=asyncio.Event().wait)))
     slow = asyncio.create_task(task(rig, reported, verify=verify, log=log, lease_s=0.03)())
     await log.renewed(1)
+    log.goes_on.clear()
     rig.clock.advance(60)
     assert await rig.verification_log.claim(Lease(new_id(), 3600.0), rig.now()) is not None
+    log.goes_on.set()
     assert await slow is False
     assert reported == []
 
