@@ -264,7 +264,7 @@ class WorkerNotifierContract:
 
     async def test_a_notification_costs_microseconds_and_does_not_block(self, rig: NotifierRig) -> None:
         rig.notifier.notify()
-        _assert_is_cheap(rig.notifier)
+        assert_is_cheap(rig.notifier)
 
 
 class RemoteNotifierContract(WorkerNotifierContract):
@@ -272,7 +272,7 @@ class RemoteNotifierContract(WorkerNotifierContract):
 
     async def test_without_the_queue_nothing_raises_or_blocks(self, rig: RemoteNotifierRig) -> None:
         await rig.disconnect()
-        _assert_is_cheap(rig.notifier)  # a connection alone would take longer
+        assert_is_cheap(rig.notifier)  # a connection alone would take longer
 
     async def test_a_queue_that_is_back_is_notified_again(self, rig: RemoteNotifierRig) -> None:
         rig.notifier.notify()
@@ -288,11 +288,18 @@ class RemoteNotifierContract(WorkerNotifierContract):
             await rig.bring_back()
 
 
-def _assert_is_cheap(notifier: runtime.WorkerNotifier) -> None:
-    began = time.perf_counter()
-    for _ in range(1000):
-        notifier.notify()
-    assert time.perf_counter() - began < 1.0
+def assert_is_cheap(notifier: runtime.WorkerNotifier) -> None:
+    """Check that a thousand notifications take less than a second.
+
+    The best of five rounds counts: in the others the thread may have waited for a processor.
+    """
+    took_s: list[float] = []
+    while not took_s or (took_s[-1] >= 1.0 and len(took_s) < 5):
+        began = time.perf_counter()
+        for _ in range(1000):
+            notifier.notify()
+        took_s.append(time.perf_counter() - began)
+    assert min(took_s) < 1.0
     gc.collect()
     began = time.thread_time()
     for _ in range(10_000):
