@@ -21,7 +21,7 @@ def store_database(postgres_server_url: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 async def store_pool(store_database: str) -> AsyncIterator[Pool]:
     """Connections of the owner, for reads behind the ports and for tampering."""
-    pool = make_pool(store_database, min_size=1, max_size=4, timeout_s=20.0, idle_s=2.0)
+    pool = make_pool(store_database, min_size=1, max_size=4, timeout_s=60.0, idle_s=2.0, deadline_s=60)
     await pool.open()
     try:
         yield pool
@@ -39,7 +39,7 @@ def service_database(store_database: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 async def service_pool(service_database: str) -> AsyncIterator[Pool]:
     """Connections of the service's role, enough for a real race."""
-    pool = make_pool(service_database, min_size=1, max_size=12, timeout_s=20.0, idle_s=2.0)
+    pool = make_pool(service_database, min_size=1, max_size=12, timeout_s=60.0, idle_s=2.0, deadline_s=60)
     await pool.open()
     try:
         yield pool

@@ -107,7 +107,7 @@ def place(set_up: Path) -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-def until(true: Callable[[], bool], seconds: float = 15) -> None:
+def until(true: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "not in time"

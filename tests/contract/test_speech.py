@@ -75,16 +75,29 @@ async def test_a_cancelled_caller_leaves_no_child(piece: Sound, hanging: None):
     assert children() == []
 
 
-async def test_one_transcription_runs_at_a_time(piece: Sound, hanging: None):
-    transcriber = LocalTranscriber(timeout_s=0.6)
-    waiting = [asyncio.create_task(transcriber.transcribe(piece, Language.ENGLISH)) for _ in range(3)]
-    await until(children)
-    most = 0
-    while not all(task.done() for task in waiting):
-        most = max(most, len(children()))
-        await asyncio.sleep(0.05)
-    assert most == 1
-    assert all(isinstance(task.exception(), AiUnavailable) for task in waiting)
+# Each says in a file whether it runs alone, stays for a while, and ends without an answer.
+NOTING = """
+import fcntl, time
+with open({path!r}, "a") as notes:
+    try:
+        fcntl.flock(notes, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        notes.write("alone ")
+    except OSError:
+        notes.write("together ")
+    notes.flush()
+    time.sleep(0.3)
+"""
+
+
+async def test_one_transcription_runs_at_a_time(
+    piece: Sound, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    notes, transcriber = tmp_path / "notes", LocalTranscriber()
+    (tmp_path / "transcribe_child.py").write_text(NOTING.format(path=str(notes)))
+    monkeypatch.setattr("meetcore.adapters.speech._PROGRAM", tmp_path / "transcribe_child.py")
+    asked = (transcriber.transcribe(piece, Language.ENGLISH) for _ in range(3))
+    await asyncio.gather(*asked, return_exceptions=True)
+    assert notes.read_text().split() == ["alone"] * 3
 
 
 @pytest.mark.parametrize(("program", "expected"), [

@@ -22,6 +22,7 @@ class Relay:
     own_port: int = 0
     _server: asyncio.Server | None = None
     _tasks: set[asyncio.Task[None]] = field(factory=set)
+    _is_open: bool = False
     is_cut: bool = False
 
     @property
@@ -33,11 +34,13 @@ class Relay:
 
     async def open(self) -> None:
         """Accept connections, after a close at the same port."""
+        self._is_open = True
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.own_port)
         self.own_port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
         """Refuse new connections and cut open ones."""
+        self._is_open = False
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -57,7 +60,7 @@ class Relay:
         return await asyncio.open_connection(host, port)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.is_cut:
+        if self.is_cut or not self._is_open:  # closed since it was accepted
             writer.transport.abort()
             return
         task = asyncio.current_task()

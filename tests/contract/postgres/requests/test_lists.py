@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from attrs import define, field
 
+from meetcore.adapters.postgres import standby as standby_module
 from meetcore.adapters.postgres.console import PostgresFigures
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import Pool, make_pool
@@ -169,10 +170,21 @@ def pair() -> Iterator[Pair]:
         yield made
 
 
+LIMIT_S = 30
+"""How long a busy machine may take for what the standby answers."""
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let lists wait for the standby: they do without one that is slow."""
+    monkeypatch.setattr(standby_module, "_CONNECTION_S", LIMIT_S)
+    monkeypatch.setattr(standby_module, "ANSWER_S", LIMIT_S)
+
+
 @pytest.fixture
 async def rig(pair: Pair) -> AsyncIterator[PostgresListsRig]:
     primary = make_pool(pair.primary.url, max_size=4, timeout_s=20.0)
-    standby = make_pool(pair.standby.url, max_size=2, deadline_s=3, role="lists")
+    standby = make_pool(pair.standby.url, max_size=2, deadline_s=LIMIT_S, role="lists")
     for pool in (primary, standby):
         await pool.open(wait=True)
     try:
@@ -234,9 +246,9 @@ async def test_connections_that_lead_to_no_use_are_replaced(
     renew_s: float, is_renewed: bool,
 ) -> None:  # fmt: skip
     """Their address may lead to another server by now; of one that is behind only when it stays so."""
-    monkeypatch.setattr("meetcore.adapters.postgres.standby._RENEW_EVERY_S", renew_s)
+    monkeypatch.setattr(standby_module, "_RENEW_EVERY_S", renew_s)
     customer = await open_customer(rig, 100)
-    pool = make_pool(pair.primary.url if is_promoted else pair.standby.url, max_size=1, deadline_s=3)
+    pool = make_pool(pair.primary.url if is_promoted else pair.standby.url, max_size=1, deadline_s=LIMIT_S)
     await pool.open(wait=True)
     try:
         before = await backends(pool)
@@ -262,29 +274,42 @@ async def test_a_statement_that_is_in_the_way_of_replaying_goes_to_the_primary(
     rig: PostgresListsRig, pair: Pair
 ) -> None:
     customer = await open_customer(rig, 100)
-    pair.ask(pair.standby, "ALTER SYSTEM SET max_standby_streaming_delay = 0")
-    pair.ask(pair.standby, "SELECT pg_reload_conf()")
-    until(lambda: pair.ask(pair.standby, "SHOW max_standby_streaming_delay") == [("0",)], "it is set")
     version = await version_of(rig, customer)
-    await asyncio.to_thread(caught_up, pair)
-    slow = "SELECT id, pg_sleep(0.9) FROM hosts"
     await rig.put_hosts(new_host())
     await asyncio.to_thread(caught_up, pair)
-    reading = asyncio.create_task(rig.standby.read(slow, {}, version))
-    sleeps = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
-    await asyncio.to_thread(until, lambda: pair.ask(pair.standby, sleeps), "it runs", every_s=0.005)
-    await asyncio.to_thread(_clean_up, pair)
-    assert await reading is None
+    _set_delay(pair, "= 0", "0")
+    try:
+        reading = asyncio.create_task(rig.standby.read("SELECT id, pg_sleep(600) FROM hosts", {}, version))
+        await asyncio.to_thread(until, lambda: pair.ask(pair.standby, _SLEEPS), "it runs")
+        await asyncio.to_thread(_clean_up, pair)
+        assert await reading is None
+    finally:
+        _set_delay(pair, "TO DEFAULT", "30s")
     assert rig.sources.counts == {ListSource.GIVEN_UP: 1}
-    await asyncio.to_thread(caught_up, pair)  # what else was removed is in the way, too
+    await asyncio.to_thread(caught_up, pair)
     assert await listed(rig, customer) == []
     assert rig.sources.counts == {ListSource.GIVEN_UP: 1, ListSource.STANDBY: 1}
 
 
+_SLEEPS = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+
+
+def _set_delay(pair: Pair, value: str, shown: str) -> None:
+    """Set how long the standby's statements may be in the way."""
+    pair.ask(pair.standby, f"ALTER SYSTEM SET max_standby_streaming_delay {value}")
+    pair.ask(pair.standby, "SELECT pg_reload_conf()")
+    until(lambda: pair.ask(pair.standby, "SHOW max_standby_streaming_delay") == [(shown,)], "it is set")
+
+
 def _clean_up(pair: Pair) -> None:
-    """Remove rows that the standby's statement can still see."""
+    """Remove rows that the standby's statement can still see, until that has ended."""
     pair.ask(pair.primary, "DELETE FROM hosts")
-    pair.ask(pair.primary, "VACUUM hosts")
+
+    def has_ended() -> bool:
+        pair.ask(pair.primary, "VACUUM hosts")  # it leaves what another transaction can still see
+        return not pair.ask(pair.standby, _SLEEPS)
+
+    until(has_ended, "the statement has ended")
 
 
 async def test_a_pooler_may_stand_before_the_standby(rig: PostgresListsRig, pair: Pair) -> None:
@@ -292,7 +317,7 @@ async def test_a_pooler_may_stand_before_the_standby(rig: PostgresListsRig, pair
         pytest.skip("no PgBouncer")
     customer = await open_customer(rig, 100)
     with pooler.pooling(pair.standby.url, connections=1) as running:
-        pool = make_pool(running.url(pair.standby.url), max_size=2, deadline_s=3, is_pooled=True)
+        pool = make_pool(running.url(pair.standby.url), max_size=2, deadline_s=LIMIT_S, is_pooled=True)
         await pool.open(wait=True)
         try:
             rig = PostgresListsRig(pair, rig.pool, pool)
@@ -304,18 +329,23 @@ async def test_a_pooler_may_stand_before_the_standby(rig: PostgresListsRig, pair
             await pool.close()
 
 
-async def test_a_standby_that_dies_fails_no_list(rig: PostgresListsRig, pair: Pair) -> None:
+async def test_a_standby_that_dies_fails_no_list(
+    rig: PostgresListsRig, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And it is found again when it is back. The last test: it takes the standby away."""
     customer = await open_customer(rig, 100, new_host())
     meeting = await scheduled(rig, customer)
     await asyncio.to_thread(caught_up, pair)
     assert await listed(rig, customer) == [meeting]
     pair.kill(pair.standby)
+    monkeypatch.setattr(standby_module, "_CONNECTION_S", 0.2)
     with pytest.raises(psycopg.OperationalError):
         pair.ask(pair.standby, "SELECT 1")
     for _ in range(20):
         assert await listed(rig, customer) == [meeting]
     assert rig.sources.counts[ListSource.AWAY] == 20
+    senders = "SELECT 1 FROM pg_stat_replication"
+    await asyncio.to_thread(until, lambda: not pair.ask(pair.primary, senders), "the primary knows")
     found = await PostgresFigures(rig.pool).read()
     assert (found.standbys_streaming, found.replication_lag_bytes) == (0, 0)
     await asyncio.to_thread(pair.start, pair.standby)
