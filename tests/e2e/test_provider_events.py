@@ -35,7 +35,7 @@ class Setup:
     workers: list[Running]
     settings: dict[str, Any]
 
-    def add_event_for_endpoint(self, event: object) -> None:
+    def post_event(self, event: object) -> None:
         """Post an event as Zoom does, and check that the answer arrives in time."""
         request = signed(event, time.time())
         since = time.monotonic()
@@ -93,16 +93,16 @@ def test_a_meeting_starts_and_ends_by_zoom_events(site: Site, receiver: Receiver
     assert name.isdigit(), "Zoom made it"
 
     now_ms = time.time_ns() // 1_000_000
-    setup.add_event_for_endpoint(about_meeting("meeting.started", name, at_ms=now_ms))
+    setup.post_event(about_meeting("meeting.started", name, at_ms=now_ms))
     until(lambda: setup.status(meeting) == "started", "the customer sees that a session runs")
     ask(site, _NOW_IS_ITS_TIME, meeting.id)
     assert receiver.posts == []
     for number in range(3):
-        setup.add_event_for_endpoint(about_meeting("meeting.ended", name, at_ms=now_ms + number))
+        setup.post_event(about_meeting("meeting.ended", name, at_ms=now_ms + number))
     until(lambda: setup.status(meeting) == "ended", "no other session began")
     until(lambda: receiver.at("notified"), "the customer is notified")
     files = fixture("recording.completed").event["payload"]["object"]["recording_files"]
-    setup.add_event_for_endpoint(about_recording("recording.completed", int(name), files))
+    setup.post_event(about_recording("recording.completed", int(name), files))
     recorded = "SELECT status FROM recordings WHERE meeting_id = %s::uuid"
     until(lambda: ask(site, recorded, meeting.id) == [("measuring",)], "it is noted down")
 
@@ -120,7 +120,7 @@ def test_events_received_without_a_worker_are_processed_later(site: Site, setup:
     meeting = setup.customer.create_meeting()
     setup.workers[0].kill()
     for kind in ("meeting.ended", "meeting.started"):
-        setup.add_event_for_endpoint(about_meeting(kind, str(meeting.provider_meeting_id)))
+        setup.post_event(about_meeting(kind, str(meeting.provider_meeting_id)))
     assert setup.status(meeting) == "scheduled"
     held = "SELECT started_at, ended_at FROM meeting_sessions WHERE meeting_id = %s::uuid"
     with site.worker(**setup.settings):

@@ -60,7 +60,7 @@ def now_signed(body: object) -> ZoomRequest:
     return signed(body, time.time())
 
 
-async def add_event_for_endpoint(http: httpx.AsyncClient, body: object) -> None:
+async def post_event(http: httpx.AsyncClient, body: object) -> None:
     answer = await post(http, now_signed(body))
     assert (answer.status_code, answer.content) == (204, b""), answer.text
 
@@ -124,7 +124,7 @@ async def test_an_unsigned_challenge_is_not_answered(zoomed: httpx.AsyncClient) 
 
 async def test_an_unused_event_is_dropped(harness: ApiHarness, zoomed: httpx.AsyncClient) -> None:
     before = await kept(harness)
-    await add_event_for_endpoint(zoomed, fixture("meeting.participant_joined").body)
+    await post_event(zoomed, fixture("meeting.participant_joined").body)
     assert await kept(harness) == before
 
 
@@ -137,7 +137,7 @@ async def test_what_is_no_event_is_malformed(zoomed: httpx.AsyncClient, body: ob
 
 async def test_a_body_over_1_mib_is_refused(zoomed: httpx.AsyncClient) -> None:
     event = json.dumps({"event": "user.signed_in"}).encode()
-    await add_event_for_endpoint(zoomed, event + b" " * (MAX_NOTICE_BYTES - len(event)))
+    await post_event(zoomed, event + b" " * (MAX_NOTICE_BYTES - len(event)))
     over = now_signed(event + b" " * (MAX_NOTICE_BYTES - len(event) + 1))
     assert code_of(await post(zoomed, over)) == (413, "invalid_request")
 
@@ -154,9 +154,9 @@ async def test_a_session_starts_and_ends_by_zooms_events(
 ) -> None:
     meeting = await customer.make_meeting()
     name = await at_zoom(harness, meeting)
-    await add_event_for_endpoint(zoomed, about_meeting("meeting.started", name))
+    await post_event(zoomed, about_meeting("meeting.started", name))
     await becomes(customer, meeting, "started")
-    await add_event_for_endpoint(zoomed, about_meeting("meeting.ended", name))
+    await post_event(zoomed, about_meeting("meeting.ended", name))
     await becomes(customer, meeting, "scheduled")
     assert await customer.hosts_taken() == 1, "its time is to come"
 

@@ -246,27 +246,19 @@ def _log_action(who: views.SignedIn | views.SignedInOperator, action: StrEnum, p
 
 _REFUSALS: Final[Sequence[tuple[type[Exception], int, str, str]]] = (
     (
-        ActionNotAllowed,
-        403,
-        _("Not allowed"),
+        ActionNotAllowed, 403, _("Not allowed"),
         _("Your role does not include this. An owner of the account, or an admin, can change it."),
     ),
     (
-        ReadOnlyView,
-        403,
-        _("Read-only view"),
+        ReadOnlyView, 403, _("Read-only view"),
         _("You look at this account as an operator. Nothing can be changed here, and nothing was."),
     ),
     (
-        FormRefused,
-        403,
-        _("This form has expired"),
+        FormRefused, 403, _("This form has expired"),
         _("Go back, reload the page and try again. Nothing was changed."),
     ),
     (
-        Gone,
-        410,
-        _("Not there any more"),
+        Gone, 410, _("Not there any more"),
         _("This was deleted for good, or is past the time for which it is kept. The ledger stays as it was."),
     ),
     (NotFound, 404, _("Not found"), _("There is nothing at this address, or it belongs to another account.")),
@@ -274,13 +266,11 @@ _REFUSALS: Final[Sequence[tuple[type[Exception], int, str, str]]] = (
     (PayloadTooLarge, 413, _("Too large"), _("The form is too large. Nothing was changed.")),
     (StoreUnavailable, 503, _("Out of service for a moment"), _("Try again in a few seconds.")),
     (
-        PrinterBusy,
-        503,
-        _("Other documents are being made"),
+        PrinterBusy, 503, _("Other documents are being made"),
         _("One document is made for an account at a time. Try again in a few seconds."),
     ),
     (PrintingFailed, 500, _("The document was not made"), _("Try again, or take the data in another form.")),
-)
+)  # fmt: skip
 _REFUSED: Final[tuple[type[Exception], ...]] = (DomainError, *(each[0] for each in _REFUSALS))
 
 
