@@ -253,13 +253,8 @@ class Playground:
         """
         check_member(who, Action.MANAGE_KEYS)
         acting = self.administration.acting_as(who.origin(client_address))
-        minted = await acting.keys.create(
-            who.account.id,
-            self.scopes(who),
-            None,
-            self.runtime.now() + PLAYGROUND_LASTS,
-            name=PLAYGROUND_NAME,
-        )
+        scopes, ends_at = self.scopes(who), self.runtime.now() + PLAYGROUND_LASTS
+        minted = await acting.keys.create(who.account.id, scopes, None, ends_at, name=PLAYGROUND_NAME)
         for key in await self._keys(who):
             if key.id != minted.key.id:
                 await acting.keys.revoke(key.id)

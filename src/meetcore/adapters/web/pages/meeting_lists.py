@@ -9,17 +9,7 @@ from uuid import UUID
 from attrs import evolve, frozen
 from starlette.responses import Response
 
-from meetcore.adapters.web.forms import (
-    PAGE_SIZE,
-    DayRange,
-    address,
-    first_page,
-    older,
-    read_before,
-    read_choice,
-    read_days,
-    read_week,
-)
+from meetcore.adapters.web import forms
 from meetcore.adapters.web.texts import MEETING_STATES, _
 from meetcore.adapters.web.visit import AreaVisit, Page, Visit
 from meetcore.domain.meetings import schedule, views
@@ -82,17 +72,17 @@ class WeekDay:
 @Page("GET", ROOT, Action.VIEW_MEETINGS)
 async def list_meetings(visit: Visit) -> Response:
     """Show the meetings by their starts, those found by words of the title, or those of a week."""
-    days = read_days(visit)
-    status = read_choice(visit, "status", MEETING_STATES, days.errors)
+    days = forms.read_days(visit)
+    status = forms.read_choice(visit, "status", MEETING_STATES, days.errors)
     wanted = views.MeetingFilter(visit.now, status, words=search_words(visit.query("search")))
     if visit.query("view") == "week":
         return await _show_week(visit, wanted, days.errors)
     wanted = evolve(wanted, starts_from=days.begins_at, starts_before=days.ends_at)
     if wanted.words:
         found = await visit.use.reads.list_meetings(
-            visit.signed_in, wanted, PAGE_SIZE + 1, read_before(visit)
+            visit.signed_in, wanted, forms.PAGE_SIZE + 1, forms.read_before(visit)
         )
-        shown, older = first_page(visit, found, lambda one: one.id, *_FILTERS)
+        shown, older = forms.first_page(visit, found, lambda one: one.id, *_FILTERS)
         heading = visit.text("Found, the last made first")
         lists = [MeetingList(heading, meeting_rows(visit, shown), older)]
     else:
@@ -113,8 +103,8 @@ def _page(visit: Visit, **values: object) -> Response:
     common: dict[str, object] = {
         "chosen": chosen,
         "statuses": visit.choices((each.value, label) for each, (label, _kind) in MEETING_STATES.items()),
-        "list_link": address(ROOT, **kept),
-        "week_link": address(ROOT, **kept, view="week", week=chosen["from"]),
+        "list_link": forms.address(ROOT, **kept),
+        "week_link": forms.address(ROOT, **kept, view="week", week=chosen["from"]),
         "errors": {},
         "lists": (),
         "week": (),
@@ -124,15 +114,15 @@ def _page(visit: Visit, **values: object) -> Response:
 
 async def _show_week(visit: Visit, wanted: views.MeetingFilter, errors: Mapping[str, str]) -> Response:
     """Show the meetings that start in a week, from Monday to Sunday in WIB."""
-    monday, today = read_week(visit), schedule.cap_day(visit.now)
+    monday, today = forms.read_week(visit), schedule.cap_day(visit.now)
     days = [monday + timedelta(days=number) for number in range(7)]
-    span = DayRange(days[0], days[-1])
+    span = forms.DayRange(days[0], days[-1])
     found = await _of_week(visit, evolve(wanted, starts_from=span.begins_at, starts_before=span.ends_at))
     rows = meeting_rows(visit, found[:MOST_OF_WEEK])
     kept = {name: visit.query(name).strip() for name in ("search", "status")}
 
     def link(monday: date | None) -> str:
-        return address(ROOT, **kept, view="week", week=_week_name(monday) if monday else "")
+        return forms.address(ROOT, **kept, view="week", week=_week_name(monday) if monday else "")
 
     return _page(
         visit,
@@ -145,7 +135,7 @@ async def _show_week(visit: Visit, wanted: views.MeetingFilter, errors: Mapping[
         earlier=link(monday - timedelta(days=7)),
         later=link(monday + timedelta(days=7)),
         now_link=link(None),
-        whole_list=address(ROOT, **kept, **{"from": str(days[0]), "to": str(days[-1])})
+        whole_list=forms.address(ROOT, **kept, **{"from": str(days[0]), "to": str(days[-1])})
         if len(found) > MOST_OF_WEEK
         else "",
     )
@@ -179,12 +169,12 @@ async def _by_start(visit: Visit, wanted: views.MeetingFilter, when: When) -> Me
         wanted = evolve(wanted, starts_before=min(wanted.starts_before or today, today))
     after = _read_cursor(visit) if visit.query("when") == when else None
     found = await visit.use.reads.list_meetings_by_start(
-        visit.signed_in, wanted, PAGE_SIZE + 1, after, is_ascending=is_upcoming
+        visit.signed_in, wanted, forms.PAGE_SIZE + 1, after, is_ascending=is_upcoming
     )
-    shown, further = found[:PAGE_SIZE], ""
-    if len(found) > PAGE_SIZE:
+    shown, further = found[: forms.PAGE_SIZE], ""
+    if len(found) > forms.PAGE_SIZE:
         last = f"{shown[-1].start_at.isoformat()}_{shown[-1].id}"
-        further = f"{older(visit, last, *_FILTERS)}&when={when}"
+        further = f"{forms.older(visit, last, *_FILTERS)}&when={when}"
     return MeetingList(
         visit.text(_LISTS[when]),
         meeting_rows(visit, shown),
