@@ -122,9 +122,11 @@ def fail_refund(payment: Payment, refund: Refund, now: datetime) -> tuple[Paymen
 
 def doubt_of(refund: Refund | None) -> Doubt | None:
     """Return the doubt of a refund that was not sent, before which a dispute may stand."""
-    if refund is None or refund.refused_at is refund.failed_at is None:
+    if refund is None:
         return None
-    return Doubt.REFUND_REFUSED if refund.failed_at is None else Doubt.REFUND_FAILED
+    if refund.failed_at is not None:
+        return Doubt.REFUND_FAILED
+    return None if refund.refused_at is None else Doubt.REFUND_REFUSED
 
 
 def return_reference(payment_id: UUID) -> str:
