@@ -170,7 +170,7 @@ class ExportAccount:
         return _paged(
             lambda before: list_(account_id, endpoint_id, DeliveryFilter(), PAGE, before),
             lambda one: named | dict(as_json(webhooks.delivery_record(one.delivery, one.attempts))),
-            attrgetter("delivery.id"),
+            lambda one: one.delivery.id,
         )
 
 
