@@ -10,11 +10,13 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from http.client import HTTPException, HTTPSConnection
 from ipaddress import ip_address
+from threading import Timer
 from typing import Any
 from uuid import UUID
 
@@ -278,11 +280,21 @@ class _Pinned(HTTPSConnection):
     def __init__(self, host: str, place: tuple[str, int], context: ssl.SSLContext) -> None:
         super().__init__(host, timeout=TIMEOUT_S, context=context)
         self._place, self._tls, self._name = place, context, host
+        self.is_over = False
 
     def connect(self) -> None:
         """Connect to the address, and verify the certificate of the name."""
         plain = socket.create_connection(self._place, TIMEOUT_S)
-        self.sock = self._tls.wrap_socket(plain, server_hostname=self._name)
+        self.sock = self._tls.wrap_socket(plain, server_hostname=self._name, do_handshake_on_connect=False)
+        if not self.is_over:
+            self.sock.do_handshake()
+
+    def end(self) -> None:
+        """End what waits for the receiver, from another thread."""
+        self.is_over = True
+        if self.sock is not None:
+            with suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
 
 
 @frozen
@@ -314,10 +326,16 @@ class HttpsPoster:
             endpoints.previous_secret(endpoint, now),
         )  # fmt: skip
         connection = _Pinned(url.host, place, self.tls)
+        # The time-out of a socket begins anew with each byte: a receiver that drips would hold this process.
+        timer = Timer(TIMEOUT_S, connection.end)
+        timer.start()
         try:
             connection.request(
                 "POST", url.request_target, claim.payload, {"Content-Type": "application/json", **headers}
             )
             return connection.getresponse().status
         finally:
+            timer.cancel()
             connection.close()
+            if connection.is_over:
+                raise TimeoutError

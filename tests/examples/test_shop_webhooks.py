@@ -32,7 +32,7 @@ from meetcore.domain.webhooks.deliveries import Attempt
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES, Endpoint
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.domain.webhooks.signature import verify
-from meetcore.testing.receiver import Authority, answering, receiving
+from meetcore.testing.receiver import Authority, answering, dripping, receiving
 
 NOW = datetime(2026, 12, 1, 2, 0, tzinfo=UTC)
 ACCOUNT = UUID(int=1)
@@ -238,3 +238,20 @@ async def test_a_receiver_with_another_certificate_or_none_gets_nothing(
         post = HttpsPoster((ip_network("127.0.0.0/8"),), lambda _: places, tls)
         done = await asyncio.to_thread(post, claim, NOW)
         assert (done.status_code, done.error, receiver.bodies) == (None, "SSLCertVerificationError", [])
+
+
+@pytest.mark.parametrize("beginning", [b"HTTP/1.1 200 OK\r\n", b""])
+async def test_a_receiver_that_drips_is_given_up_in_time(
+    shop: Webhooks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beginning: bytes
+) -> None:
+    monkeypatch.setattr("examples.shop.webhooks.TIMEOUT_S", 0.4)
+    authority = Authority(tmp_path)
+    claim = claim_of(shop.register(ACCOUNT, URL, [ShopEvent.ORDER_PAID], NOW), shop)
+    tls = ssl.create_default_context(cafile=authority.ca_file)
+    drip = dripping(beginning, b"X-A: b\r\n" if beginning else b"H")
+    async with receiving(authority.certified("shop.example.com"), drip) as receiver:
+        places = [("127.0.0.1", receiver.port)]
+        post = HttpsPoster((ip_network("127.0.0.0/8"),), lambda _: places, tls)
+        done = await asyncio.to_thread(post, claim, NOW)
+    assert (done.status_code, done.error) == (None, "TimeoutError")
+    assert 400 <= done.duration_ms < 3000
