@@ -28,6 +28,7 @@ Owns the answers over HTTP. `inbox` keeps events, `handle` works on them.
 
 import json
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -35,7 +36,7 @@ from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 
 from examples.webhook_receiver.inbox import Inbox
 from meetcore.domain.webhooks.signature import SECRET_PREFIX, SIGNATURE_HEADER, SignatureRejected, verify
@@ -48,7 +49,7 @@ MAX_BODY_BYTES = 256 * 1024
 class Receiver(BaseHTTPRequestHandler):
     """One request. Made by the server with the secrets, the inbox and the clock that `receiver` binds."""
 
-    timeout = 10  # seconds on one read: who drips bytes is cut off
+    timeout = 10  # seconds on a request, and on each read: a sender that drips bytes is cut off
     server_version, sys_version = "receiver", ""
 
     def __init__(
@@ -56,6 +57,15 @@ class Receiver(BaseHTTPRequestHandler):
     ) -> None:
         self._secrets, self._inbox, self._clock = secrets, inbox, clock
         super().__init__(*connection)  # type: ignore[arg-type]  # the server's own three, passed through
+
+    def handle(self) -> None:
+        """Read no longer than the time limit: that of the socket begins anew with each byte."""
+        over = Timer(self.timeout, self.connection.shutdown, (socket.SHUT_RD,))
+        over.start()
+        try:
+            super().handle()
+        finally:
+            over.cancel()
 
     def do_POST(self) -> None:
         """Take a delivery."""

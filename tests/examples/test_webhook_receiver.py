@@ -10,8 +10,10 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 from threading import Event, Thread
@@ -145,6 +147,24 @@ def test_a_body_that_ends_early_is_refused(running: RunningReceiver) -> None:
         connection.shutdown(socket.SHUT_WR)
         assert connection.recv(64).startswith(b"HTTP/1.0 400 ")
     assert running.handle_all() == []
+
+
+@pytest.mark.parametrize("rest", [b"X: ", b"Content-Length: 999\r\n\r\n"], ids=["head", "body"])
+def test_a_sender_that_drips_is_cut_off(
+    running: RunningReceiver, monkeypatch: pytest.MonkeyPatch, rest: bytes
+) -> None:
+    monkeypatch.setattr(receiver_module.Receiver, "timeout", 0.3)
+    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\n" + rest)
+        connection.settimeout(0.05)
+        deadline, answer = time.monotonic() + 5, b""
+        while not answer:
+            assert time.monotonic() < deadline, "each byte came in time, and the request took for ever"
+            with suppress(ConnectionError):  # it has been closed, and its answer is still to be read
+                connection.sendall(b"x")
+            with suppress(TimeoutError):
+                answer = connection.recv(4096)
+    assert answer.startswith(b"HTTP/1.0 4")
 
 
 def test_other_methods_are_not_served(running: RunningReceiver) -> None:
