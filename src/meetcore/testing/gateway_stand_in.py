@@ -22,7 +22,6 @@ import asyncio
 from abc import abstractmethod
 from collections import Counter, deque
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
@@ -34,11 +33,6 @@ SECRET: Final = "stand-in-secret"
 NOTICE_SECRET: Final = "stand-in-notices"
 PAYER: Final = ("4811111111111114", "481111******1114", "Rina Wijaya", "rina@example.com", "0812345678")
 """What a customer types on a gateway's page, which none of our records may have."""
-
-
-def utc_now() -> datetime:
-    """Return the present instant."""
-    return datetime.now(UTC)
 
 
 @define

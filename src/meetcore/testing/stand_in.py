@@ -18,6 +18,7 @@ import sys
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote
 
@@ -64,6 +65,11 @@ def as_json(value: object, status: int = 200, headers: Mapping[str, str] | None 
     """Make a response with a JSON body."""
     kind = {"Content-Type": "application/json;charset=UTF-8"}
     return Reply(status, json.dumps(value).encode(), {**kind, **(headers or {})})
+
+
+def utc_now() -> datetime:
+    """Return the present instant by the machine's clock."""
+    return datetime.now(UTC)
 
 
 @asynccontextmanager

@@ -32,9 +32,8 @@ from meetcore.testing.gateway_stand_in import (
     GatewayRefusal,
     GatewayStandIn,
     Notice,
-    utc_now,
 )
-from meetcore.testing.stand_in import Reply, Request, as_json, port_option, run_stand_in
+from meetcore.testing.stand_in import Reply, Request, as_json, port_option, run_stand_in, utc_now
 
 _HUNDREDTHS: Final = frozenset({"idr", "isk", "ugx"})
 _QUERY: Final = re.compile(r"metadata\['payment_id'\]:'([^']+)'")

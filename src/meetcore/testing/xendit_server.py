@@ -30,9 +30,8 @@ from meetcore.testing.gateway_stand_in import (
     GatewayRefusal,
     GatewayStandIn,
     Notice,
-    utc_now,
 )
-from meetcore.testing.stand_in import Reply, Request, as_json, port_option, run_stand_in
+from meetcore.testing.stand_in import Reply, Request, as_json, port_option, run_stand_in, utc_now
 
 _DECIMALS: Final = {"IDR": 0, "VND": 0}
 _COUNTRIES: Final = {"IDR": "ID", "PHP": "PH", "VND": "VN", "THB": "TH", "SGD": "SG", "MYR": "MY"}

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from attrs import define, frozen
 
-from meetcore.testing.stand_in import Reply, as_json
+from meetcore.testing.stand_in import Reply, as_json, utc_now
 from meetcore.testing.zoom_sessions import StandInMeeting, StandInSession, StandInUser
 
 
@@ -115,11 +115,6 @@ class Terms:
     has_ranges: bool = True  # whether the file server sends parts of files
     clock_ahead_s: float = 0.0  # of the given clock
     scopes: str = " ".join(SCOPES.values())  # of the application
-
-
-def utc_now() -> datetime:
-    """Return the present instant by the machine's clock."""
-    return datetime.now(UTC)
 
 
 class ZoomAccount:

@@ -34,8 +34,8 @@ from typing import Any, Final
 
 from attrs import asdict
 
-from meetcore.testing.stand_in import Reply, Request, Switch, as_json, run_stand_in, serving
-from meetcore.testing.zoom_account import Refused, Terms, ZoomAccount, utc_now
+from meetcore.testing.stand_in import Reply, Request, Switch, as_json, run_stand_in, serving, utc_now
+from meetcore.testing.zoom_account import Refused, Terms, ZoomAccount
 from meetcore.testing.zoom_api import Credentials, Fault, ZoomApi
 from meetcore.testing.zoom_sessions import (
     SignedWebhook,
