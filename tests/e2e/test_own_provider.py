@@ -61,7 +61,7 @@ def test_the_installed_package_passes_the_kit(installed: Path, tmp_path: Path) -
         cwd=tmp_path, env=env, capture_output=True, text=True, timeout=5 * START_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "21 passed" in done.stdout
+    assert "22 passed" in done.stdout
 
 
 def test_a_meeting_is_sold_through_it(site: Site, installed: Path, roomy: str) -> None:
