@@ -27,18 +27,18 @@ SET since = EXCLUDED.since, due_at = EXCLUDED.due_at, failures = 0, lease_token 
 -- claim_due_orphan_checks: Take the checks that are due, the longest due first. The bound is the statement's time:
 -- a volatile one could not bound the scan of the index.
 WITH due AS (
-    SELECT account_id, meeting_id FROM orphan_checks WHERE due_at <= statement_timestamp()
+    SELECT account_id, meeting_id, due_at FROM orphan_checks WHERE due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ), claimed AS (
     UPDATE orphan_checks c
     SET lease_token = %(token)s, due_at = clock_timestamp() + %(lease_s)s * interval '1 second'
     FROM due WHERE c.account_id = due.account_id AND c.meeting_id = due.meeting_id
-    RETURNING c.account_id, c.meeting_id, c.since, c.failures
+    RETURNING c.account_id, c.meeting_id, c.since, c.failures, due.due_at AS was_due_at
 )
 SELECT {MEETING.select}, COALESCE(h.provider_user_id, '') AS provider_user_id, claimed.failures,
     extract(epoch FROM statement_timestamp() - claimed.since)::float8 AS age_s
 FROM claimed JOIN meetings m ON m.account_id = claimed.account_id AND m.id = claimed.meeting_id
-LEFT JOIN hosts h ON h.id = m.host_id
+LEFT JOIN hosts h ON h.id = m.host_id ORDER BY claimed.was_due_at
 
 -- postpone_orphan_check: Make a check due again, for the holder of its lease only.
 UPDATE orphan_checks SET lease_token = NULL, failures = %(failures)s,
