@@ -10,6 +10,7 @@ from attrs import evolve
 
 from meetcore.adapters.postgres.console import PostgresFigures
 from meetcore.adapters.postgres.pool import make_pool
+from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.notes.recordings import RecordingStatus, removed
 from meetcore.ports.figures import Figures
 from tests.support import servers
@@ -121,8 +122,9 @@ async def test_the_credits_of_today_are_summed_by_kind(rig: PostgresRig, custome
     for number, (amount, at) in enumerate([(500, yesterday), (70, today), (-20, today)]):
         await adjust(rig, customer, amount, str(number), at)
     found = (await rig.figures.read()).credits_today
-    assert found["adjustment"] - before["adjustment"] == 50
-    assert found["topup"] == before["topup"]
+    if cap_day(rig.now()) == cap_day(today):  # else the day has turned meanwhile
+        assert found["adjustment"] - before["adjustment"] == 50
+        assert found["topup"] == before["topup"]
 
 
 async def read(url: str) -> Figures:
