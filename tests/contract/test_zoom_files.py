@@ -25,7 +25,7 @@ CONTENT = bytes(range(256)) * 8192
 
 @pytest.fixture
 async def zoom() -> AsyncIterator[Zoom]:
-    async with zoom_at_hand(budget_s=0.9) as zoom:
+    async with zoom_at_hand() as zoom:
         yield zoom
 
 
