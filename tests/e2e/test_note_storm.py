@@ -43,7 +43,7 @@ LEASE_S = 2
 MAKERS = 4 if IS_LONG else 2
 PAUSE_S = 0.1
 MAX_WORKER_LIFE_S = 4.0
-"""Enough for real progress, from when a worker has started; twenty lease expirations fail a note."""
+"""Enough for real progress, from when a worker has started: twenty expired leases without any fail a note."""
 STARTS_EVERY = 4
 """Every so many kills may hit workers that start: on a slow machine most would, and no note would end."""
 
@@ -162,7 +162,7 @@ def storm(note_places: NoteStacks, receiver: Receiver) -> Iterator[Storm]:
 
 
 def rage(storm: Storm) -> int:
-    """Run all kills, a few workers at a time, and count the notes in progress at a kill."""
+    """Run all kills, a few workers at a time; count the notes in progress when all workers were killed."""
     hit = 0
     with ExitStack() as stack:
         making = stack.enter_context(ThreadPoolExecutor(MAKERS))
@@ -181,7 +181,7 @@ def rage(storm: Storm) -> int:
             died = range(WORKERS) if is_outage else (number % WORKERS,)
             for each in died:
                 workers[each].kill()
-            hit += in_progress(storm.site)
+            hit += in_progress(storm.site) if is_outage else 0
             for each in died:
                 log = workers[each].err.read_text()
                 assert not has_fault(log), log[-3000:]
@@ -221,7 +221,6 @@ def test_random_kills_lose_no_note_and_charge_none_twice(storm: Storm, receiver:
         f"{KILLS} kills in {lasted_s:.0f} s, {hit} in progress at them, {dict(storm.wanted)}, {dict(found)}"
     )
     print(f"{Counter(records.errors.values())}, {sum(records.charges.values())} credits")
-    [(abandoned,)] = ask(storm.site, "SELECT coalesce(sum(lease_expirations), 0)::int FROM notes")
-    print(f"{abandoned} leases of notes expired; {storm.ai.counts()}")
-    assert int(str(abandoned)) > 0, "the kills hit something"
+    print(storm.ai.counts())
+    assert hit > 0, "the kills hit something"
     assert found["completed"] > KILLS // 4, "the load was a load"

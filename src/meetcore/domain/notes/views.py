@@ -35,8 +35,9 @@ class NoteCreationView:
 class NoteTask:
     """A note to work on, under the caller's lease, and the recording at the time of the claim.
 
-    `lease_expirations` counts the expired leases of workers on this note; `had_expired_lease`: one led to
-    this claim. `cause` is the place in a recorded trace where the note was requested.
+    `lease_expirations` counts the expired leases of workers on this note since a step or a part of it was
+    kept; `had_expired_lease`: one led to this claim. `cause` is the place in a recorded trace where the note
+    was requested.
     """
 
     token: UUID = field(repr=False)

@@ -159,7 +159,7 @@ MAX_RETRY_AFTER_S = 3600
 """A provider that requests a longer delay is called again after an hour: credits are held meanwhile."""
 
 MAX_LEASE_EXPIRATIONS = 20
-"""How many workers may die over one note before it is given up: it may be the cause."""
+"""How many workers may die over one step or part of a note before it is given up: it may be the cause."""
 
 _FINAL: dict[type[Exception], NoteFault] = {
     ai.AiRefused: NoteFault.AI_REFUSED,

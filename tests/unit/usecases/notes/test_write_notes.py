@@ -600,6 +600,24 @@ async def test_a_note_that_kills_its_workers_is_given_up(one: NoteScenario) -> N
     one.prove()
 
 
+async def test_workers_that_die_over_a_note_that_comes_on_do_not_end_it() -> None:
+    one = await note_asked(recorded("rapat", 600.0))
+    one.harness.listener.max_piece_s = 200
+    for call, faults in (("transcribe", (None, SimulatedCrash())), ("write", (SimulatedCrash(),))):
+        one.harness.fault_plan.plan(call, *faults)
+        one.harness.read(
+            "UPDATE notes SET lease_expirations = %(n)s RETURNING id", n=MAX_LEASE_EXPIRATIONS - 2
+        )
+        with pytest.raises(SimulatedCrash):
+            await one.work()
+        [row] = one.harness.read("SELECT lease_expirations FROM notes")
+        assert row["lease_expirations"] == 0, "a piece, or a step, was kept"
+        expire_leases(one)
+    await one.finish()
+    assert one.note().status is NoteStatus.COMPLETED
+    one.prove()
+
+
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_worker_that_lost_the_lease_leaves_the_note_to_the_next(call: str, one: NoteScenario) -> None:
     taken_over: list[str] = []

@@ -809,7 +809,8 @@ CREATE INDEX recordings_due ON recordings (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX recordings_outlived ON recordings (expires_at) WHERE status <> 'expired';
 
 -- Notes made of recordings. Draft and transcript are one sealed document. A note in progress is always due: now, later, or
--- when the lease of the worker on it runs out, which has happened `lease_expirations` times. Credits are held for it.
+-- when the lease of the worker on it runs out, which has happened `lease_expirations` times since the note came on last.
+-- Credits are held for it.
 CREATE TABLE notes (
     account_id         uuid NOT NULL REFERENCES accounts,
     id                 uuid NOT NULL,

@@ -45,9 +45,9 @@ SELECT COALESCE(LEAST(
 UPDATE notes SET due_at = clock_timestamp() + %(seconds)s * interval '1 second'
 WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s
 
--- save_step: Write how far a note has come, for the holder of its claim only.
+-- save_step: Write how far a note has come, for the holder of its claim only. Expired leases count anew.
 UPDATE notes SET step = %(note_step)s, duration_s = %(note_duration_s)s, tries = %(note_tries)s,
-    content = %(note_content)s, written_by = %(note_written_by)s
+    content = %(note_content)s, written_by = %(note_written_by)s, lease_expirations = 0
 WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s
 
 -- postpone_note: The same, and gives the note back until later.
@@ -65,10 +65,13 @@ WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s AND lease_
 SELECT account_id, recording_id, source, number, transcript FROM transcript_chunks
 WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s AND source = %(source)s
 
--- save_chunk: Save the transcript of a chunk, for the holder of the note's claim only.
+-- save_chunk: Save the transcript of a chunk, for the holder of the note's claim only. Expired leases count anew.
+WITH n AS (
+    UPDATE notes SET lease_expirations = 0
+    WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s RETURNING id
+)
 INSERT INTO transcript_chunks (account_id, recording_id, source, number, transcript)
-SELECT %(account_id)s, %(recording_id)s, %(source)s, %(number)s, %(transcript)s
-FROM notes WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s FOR NO KEY UPDATE
+SELECT %(account_id)s, %(recording_id)s, %(source)s, %(number)s, %(transcript)s FROM n
 ON CONFLICT (account_id, recording_id, source, number) DO UPDATE SET transcript = EXCLUDED.transcript
 
 -- load_of_recording: Read every note on a recording. The account is locked already.
