@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from shutil import get_terminal_size
 from typing import Any
 
 Record = Mapping[str, object]
 Report = Callable[[int, int], None]
 """Reports how much of long work is done, and of how much."""
 
-MAX_WIDTH = 10_000
 LINE_EVERY_S = 5.0
 
 _writes_log = False
@@ -44,34 +44,41 @@ def show(record: Record | Sequence[Record], *, as_json: bool) -> None:
         )
         sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
     elif isinstance(record, Mapping):
-        width = max(map(len, record), default=0)
-        for name, value in record.items():
-            sys.stdout.write(f"{name:<{width}}  {_plain(value)}\n")
+        _print_fields(record)
     else:
         _print_table(record)
 
 
+def _print_fields(record: Record) -> None:
+    width = max(map(len, record), default=0)
+    for name, value in record.items():
+        sys.stdout.write(f"{name:<{width}}  {_plain(value)}\n")
+
+
 def _print_table(records: Sequence[Record]) -> None:
+    """Print a line for each record; in a terminal that is too narrow a block, for an id is copied whole."""
     if not records:
         sys.stdout.write("none\n")
         return
-    # Costs 0.03 s, which most commands are spared.
-    from rich.console import Console
-    from rich.table import Table
+    from rich.cells import cell_len, set_cell_size  # most commands end without it
 
-    table = Table(box=None, pad_edge=False)
-    for name in records[0]:
-        table.add_column(name, overflow="fold")
-    for record in records:
-        table.add_row(*(_plain(value) for value in record.values()))
-    # In a pipe nothing is folded to a width: an id is one word.
-    Console(width=None if sys.stdout.isatty() else MAX_WIDTH).print(table)
+    rows = [list(records[0]), *([_plain(value) for value in each.values()] for each in records)]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    if sys.stdout.isatty() and sum(widths) + 2 * len(widths) - 2 > get_terminal_size().columns:
+        for number, each in enumerate(records):
+            sys.stdout.write("\n" if number else "")
+            _print_fields(each)
+        return
+    for row in rows:
+        sys.stdout.write("  ".join(map(set_cell_size, row, widths)) + "\n")
 
 
 def _plain(value: object) -> str:
     match value:
         case None:
             return "-"
+        case bool():
+            return "yes" if value else "no"
         case list() | tuple():
             return " ".join(str(item) for item in value)
         case _:
