@@ -6,7 +6,7 @@ import csv
 import html
 import io
 import re
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from attrs import evolve
@@ -122,13 +122,20 @@ async def test_a_payment_names_the_member_who_began_it(customer: Customer, sign_
     browser, payment_id = await sign_in(OperatorRole.SUPPORT), await started(customer)
     await customer.query("UPDATE payments SET api_key_id = NULL WHERE id = %s RETURNING id", payment_id)
     assert_contains(await shown(browser, payment_id), "<dd>a member, in the dashboard</dd>")
+    email = f"{uuid4().hex}@example.com"
+    [member] = await customer.query(
+        "INSERT INTO users (id, email, full_name, created_at) VALUES (gen_random_uuid(), %s, '', now())"
+        " RETURNING id",
+        email,
+    )
     await customer.query(
-        "INSERT INTO audit_log VALUES (gen_random_uuid(), %s, now(), 'member', NULL, 'ani@example.com',"
+        "INSERT INTO audit_log VALUES (gen_random_uuid(), %s, now(), 'member', %s, 'member',"
         " 'payment.started', %s, '{}', NULL, false) RETURNING id",
         customer.account_id,
+        member["id"],
         payment_id,
     )
-    assert_contains(await shown(browser, payment_id), "<dd>ani@example.com</dd>")
+    assert_contains(await shown(browser, payment_id), f"<dd>{email}</dd>")
 
 
 async def test_late_money_is_accepted_after_a_question(customer: Customer, sign_in: SignIn) -> None:
@@ -190,7 +197,9 @@ async def test_a_payment_is_refunded_in_part(
         assert refused.status_code == 422
         assert_contains(refused.text, *problems, f'value="{amount}"')
     one = await browser.post(f"{path}/refund", page=path, amount="1", reason="asked for")
-    assert "1 credit leaves the account at once" in one.text
+    [account] = await customer.query("SELECT full_name FROM accounts WHERE id = %s", customer.account_id)
+    question = f"Refund the payment {payment_id} of {account['full_name']}?"
+    assert_contains(html.unescape(one.text), question, "1 credit leaves the account at once")
     fields = {"amount": "100", "reason": "asked for"}
     asked = html.unescape((await browser.post(f"{path}/refund", page=path, **fields)).text)
     assert_contains(asked, "100 credits leave the account at once", "sends IDR\N{NO-BREAK SPACE}111,000 back")
@@ -206,7 +215,15 @@ async def test_a_payment_is_refunded_in_part(
     await ask_gateway(customer, payment_id)
     record = (await customer.get(f"/credits/topups/{payment_id}")).json()
     assert (record["refund"]["amount"], record["refund"]["at"] is None) == (111_000, False)
-    assert_contains(await shown(browser, payment_id), "sent back", absent=("not yet",))
+    after = UUID(int=UUID(payment_id).int + 1)
+    listed = (await browser.get(f"{PAYMENTS}?show=all&before={after}")).text
+    assert_contains(listed, "partly refunded: 100 of 500 credits")
+    assert_contains(
+        await shown(browser, payment_id),
+        "sent back",
+        "partly refunded: 100 of 500 credits",
+        absent=("not yet",),
+    )
     again = await browser.post(f"{path}/refund", page=path, confirmed="yes", **fields)
     assert again.status_code == 422
     assert "Only a paid payment can be refunded" in again.text

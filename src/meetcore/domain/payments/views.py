@@ -31,11 +31,10 @@ class PaymentPapers:
         return refund is not None and refund.credits < self.payment.credits
 
 
-@frozen
-class PaymentLine:
+@frozen(kw_only=True)
+class PaymentLine(PaymentPapers):
     """A payment in the operators' list, with the name of its account."""
 
-    payment: Payment
     account_name: str
 
 
@@ -57,18 +56,14 @@ class GatewayMessage:
     body: str = field(repr=False)
 
 
-@frozen
-class PaymentPage:
+@frozen(kw_only=True)
+class PaymentPage(PaymentLine):
     """A payment as operators see it, its gateway's messages the latest first.
 
     `closed_by` is the operator who settled its latest doubt, `closing_reason` the reason that was given;
     `begun_by` the member who began the payment.
     """
 
-    payment: Payment
-    account_name: str
-    refund: Refund | None
-    receipt: Receipt | None
     messages: Sequence[GatewayMessage]
     closed_by: str | None = None
     closing_reason: str | None = None

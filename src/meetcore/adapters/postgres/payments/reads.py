@@ -41,7 +41,10 @@ class PaymentReads(Reads):
     ) -> Sequence[views.PaymentLine]:
         statement = SQL["list_payments_in_doubt"] if in_doubt else SQL["list_all_payments"]
         rows = await self._all(statement, limit=limit, before=before or NEWEST)
-        return [views.PaymentLine(PAYMENT.read(row), row["full_name"]) for row in rows]
+        return [
+            views.PaymentLine(PAYMENT.read(row), refund=REFUND.find(row), account_name=row["full_name"])
+            for row in rows
+        ]
 
     async def find_payment_page(self, payment_id: UUID) -> views.PaymentPage | None:
         row = await self._one(SQL["find_payment_page"], id=payment_id)
@@ -52,8 +55,9 @@ class PaymentReads(Reads):
             for at, source, body in zip(row["times"], row["sources"], row["bodies"], strict=True)
         ]
         return views.PaymentPage(
-            PAYMENT.read(row), row["full_name"], REFUND.find(row), RECEIPT.find(row), messages,
-            row["closed_by"], row["closing_reason"], row["begun_by"],
+            PAYMENT.read(row), RECEIPT.find(row), REFUND.find(row), account_name=row["full_name"],
+            messages=messages, closed_by=row["closed_by"], closing_reason=row["closing_reason"],
+            begun_by=row["begun_by"],
         )  # fmt: skip
 
     async def list_income(self) -> Sequence[views.MonthIncome]:

@@ -18,12 +18,14 @@ WHERE p.account_id = %(account_id)s AND (
 )
 ORDER BY p.id
 
--- list_all_payments: A page of the payments of every account.
-SELECT {PAYMENT.select}, a.full_name FROM payments p JOIN accounts a ON a.id = p.account_id
+-- list_all_payments: A page of the payments of every account, with their refunds.
+SELECT {REFUND.select}, {PAYMENT.select}, a.full_name FROM payments p JOIN accounts a ON a.id = p.account_id
+LEFT JOIN payment_refunds r ON r.payment_id = p.id
 WHERE p.id < %(before)s ORDER BY p.id DESC LIMIT %(limit)s
 
--- list_payments_in_doubt: A page of the payments that operators have to look at.
-SELECT {PAYMENT.select}, a.full_name FROM payments p JOIN accounts a ON a.id = p.account_id
+-- list_payments_in_doubt: A page of the payments that operators have to look at, with their refunds.
+SELECT {REFUND.select}, {PAYMENT.select}, a.full_name FROM payments p JOIN accounts a ON a.id = p.account_id
+LEFT JOIN payment_refunds r ON r.payment_id = p.id
 WHERE p.id < %(before)s AND p.doubt IS NOT NULL AND p.doubt_closed_at IS NULL ORDER BY p.id DESC LIMIT %(limit)s
 
 -- find_payment_page: A payment of any account, with its refund, its receipt, its messages, the latest first, who
@@ -31,7 +33,9 @@ WHERE p.id < %(before)s AND p.doubt IS NOT NULL AND p.doubt_closed_at IS NULL OR
 SELECT {REFUND.select}, {RECEIPT.select}, {PAYMENT.select}, a.full_name, said.times, said.sources, said.bodies,
     settled.actor_name AS closed_by, settled.details->>'reason' AS closing_reason,
     (
-        SELECT b.actor_name FROM audit_log b
+        SELECT CASE b.actor_kind WHEN 'member' THEN (SELECT u.email FROM users u WHERE u.id = b.actor_id)
+            ELSE b.actor_name END
+        FROM audit_log b
         WHERE b.target_id = p.id::text AND b.action = 'payment.started' ORDER BY b.id LIMIT 1
     ) AS begun_by
 FROM payments p JOIN accounts a ON a.id = p.account_id

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from meetcore.adapters.catalogues import format_money
 from meetcore.adapters.web import forms, texts
 from meetcore.adapters.web.formats import format_count
+from meetcore.adapters.web.pages.credits import payment_state
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import ConsolePage, ConsoleVisit, Question, see_other
 from meetcore.domain.errors import DomainError, require_record
@@ -46,7 +47,7 @@ async def list_payments(visit: ConsoleVisit) -> Response:
     shown, older = forms.first_page(visit, found, lambda line: line.payment.id, "show")
     return visit.page(
         "console/payments.html",
-        payments=[(each, _state(visit, each.payment), _doubt(visit, each.payment)) for each in shown],
+        payments=[(each, payment_state(visit.look, each), _doubt(visit, each.payment)) for each in shown],
         is_all=is_all,
         older=older,
     )
@@ -111,7 +112,8 @@ async def dismiss(visit: ConsoleVisit) -> Response:
 
 
 async def _ask_to_refund(visit: ConsoleVisit) -> Question | None:
-    payment = (await _find(visit)).payment
+    found = await _find(visit)
+    payment = found.payment
     credits = _read_credits(visit, payment)
     if credits is None or _reason_problem(visit) or payment.status is not PaymentStatus.PAID:
         return None
@@ -133,7 +135,9 @@ async def _ask_to_refund(visit: ConsoleVisit) -> Question | None:
         )
     )  # fmt: skip
     return Question(
-        visit.text("Refund the payment?"),
+        visit.text(
+            "Refund the payment %(payment)s of %(account)s?", payment=payment.id, account=found.account_name
+        ),
         outcome,
         visit.text("Refund the payment"),
     )
@@ -191,7 +195,7 @@ async def _show(visit: ConsoleVisit, errors: Mapping[str, str]) -> Response:
         errors,
         found=found,
         payment=payment,
-        state=_state(visit, payment),
+        state=payment_state(visit.look, found),
         doubt=_doubt(visit, payment),
         closed_doubt=visit.text(texts.PAYMENT_DOUBTS[payment.doubt][0]) if payment.doubt else "",
         can_accept=payment.is_doubtful and payment.doubt in ACCEPTABLE,
@@ -211,10 +215,6 @@ async def _find_proposal(visit: ConsoleVisit, payment: Payment) -> ProposalLine 
     reference = topup_reference(payment.id)
     pending = await visit.use.proposals.list_pending(visit.signed_in)
     return next((each for each in pending if each.proposal.reference == reference), None)
-
-
-def _state(visit: ConsoleVisit, payment: Payment) -> tuple[str, str]:
-    return visit.mark(texts.PAYMENT_STATES[payment.status])
 
 
 def _doubt(visit: ConsoleVisit, payment: Payment) -> tuple[str, str] | None:
