@@ -17,7 +17,7 @@ from attrs import frozen
 __all__ = ["ROOT", "Program", "cpu_s", "running"]
 
 ROOT = Path(__file__).parents[1]
-START_S = 30.0
+START_S = 60.0
 STOP_S = 20.0
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _NO_SETTINGS: Mapping[str, object] = {}
