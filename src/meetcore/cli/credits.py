@@ -7,7 +7,7 @@ from cyclopts import App, Parameter
 
 from meetcore.adapters.settings import Settings
 from meetcore.adapters.system import cores
-from meetcore.cli.inputs import Json, Whole, check_counts, check_texts, read_id
+from meetcore.cli.inputs import InputRefused, Json, Whole, check_counts, check_texts, read_id
 from meetcore.cli.output import ExitCode, Record, complain, print_message, progress, show
 from meetcore.cli.runner import show_change, with_settings
 from meetcore.composition.application import Application
@@ -71,7 +71,9 @@ def adjust_credits(
         Your own name for it, such as a ticket's number; once for each.
     """
     account_id = read_id(account, "--account")
-    check_counts(1, ledger.MAX_CREDITS, amount=abs(amount))
+    check_counts(-ledger.MAX_CREDITS, ledger.MAX_CREDITS, amount=amount)
+    if not amount:
+        raise InputRefused("--amount must not be 0: a positive one grants credits, a negative one takes them")
     check_texts(reason=reason, reference=reference)
 
     show_change(

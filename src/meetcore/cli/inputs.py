@@ -3,6 +3,7 @@
 Each raises `InputRefused`, which names the argument and describes a valid value.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, TypeVar
@@ -21,7 +22,10 @@ MAX_TEXT = 200
 
 
 def _read_whole(_: object, tokens: Sequence[Token]) -> int:
-    return read_amount(tokens[0].value, most=10**18)
+    text = tokens[0].value.strip()
+    if re.fullmatch("[+-]?[0-9]{1,4000}", text) is None:  # Python reads 4300 digits
+        raise ValueError("it must be a whole number")
+    return int(text)
 
 
 Whole = Annotated[int, Parameter(converter=_read_whole)]

@@ -7,7 +7,7 @@ import gc
 import sys
 from importlib.util import find_spec
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, MissingArgumentError
 
 from meetcore.cli.output import ExitCode, complain
 
@@ -118,10 +118,7 @@ def main(arguments: list[str] | None = None) -> None:
             tokens, exit_on_error=False, print_error=False
         )
     except CycloptsError as error:
-        # The list of commands in it is cut off after some; --help has all.
-        usage_error = " ".join(str(error).split()).partition(" Available commands:")[0].rstrip(".")
-        end = "" if usage_error.endswith("?") else "."
-        complain("usage", f"{usage_error}{end} --help lists the options.", as_json=as_json)
+        complain("usage", f"{_describe(error)} --help lists the options.", as_json=as_json)
         raise SystemExit(ExitCode.USAGE) from None
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.DONE) from None
@@ -134,6 +131,17 @@ def main(arguments: list[str] | None = None) -> None:
         raise
     finally:
         gc.freeze()  # the interpreter looks at every object again when it ends
+
+
+def _describe(error: CycloptsError) -> str:
+    """Return what is wrong with a command line in one line, with names as `--help` has them."""
+    match error:
+        case MissingArgumentError(argument=argument, keyword=None) if argument and not argument.tokens:
+            name = argument.name if argument.index is None else argument.name.lstrip("-").upper()
+            return f"{name} is missing."
+    # The list of commands in it is cut off after some; --help has all.
+    text = " ".join(str(error).split()).partition(" Available commands:")[0].rstrip(".")
+    return text if text.endswith("?") else f"{text}."
 
 
 if __name__ == "__main__":

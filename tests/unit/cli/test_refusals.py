@@ -43,7 +43,9 @@ MISTAKES = {
     "no such command": (("foo",), 'Unknown command "foo". --help lists the options.'),
     "nearly a command": (("accounts",), 'Did you mean "account"? --help lists the options.'),
     "unknown subcommand": (("account", "creat"), "create"),
-    "missing option": (("account", "create", "--email", "e@example.test"), "--full-name"),
+    "missing option": (("account", "create", "--email", "e@example.test"), ": --full-name is missing."),
+    "missing id": (("account", "show"), ": ID is missing."),
+    "option without a value": (("key", "list", "--account"), "--account requires an argument."),
     "misspelt option": (("host", "list", "--jsno"), "--jsno"),
     "too many words": (("migrate", "now"), "now"),
     "not an id": (("key", "revoke", "42"), "42"),
@@ -66,7 +68,12 @@ MISTAKES = {
         "--expires-at",
     ),
     "zero adjustment": (
-        ("credits", "adjust", "--account", UNKNOWN, "--amount", "0", "--reason", "r"), "--amount",
+        ("credits", "adjust", "--account", UNKNOWN, "--amount", "0", "--reason", "r"),
+        "--amount must not be 0",
+    ),
+    "huge adjustment": (
+        ("credits", "adjust", "--account", UNKNOWN, "--amount", f"-{10**15 + 1}", "--reason", "r"),
+        f"--amount must be a whole number from -{10**15} to {10**15}, not -{10**15 + 1}",
     ),
     "no process": (("credits", "verify", "--processes", "0"), "whole number from 1 to 64"),
     "no pause": (("partitions", "--every-h", "0"), "hours from 0.01 to 168"),
@@ -75,7 +82,10 @@ MISTAKES = {
     "negative amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "-5"), "--amount"),
     "zero amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "0"), "1"),
     "broken amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "10.7"), "whole number"),
-    "huge amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "9" * 40), "--amount"),
+    "huge amount": (
+        ("credits", "topup", "--account", UNKNOWN, "--amount", "9" * 40), f"from 1 to {10**15}, not 9",
+    ),
+    "amount without end": (("credits", "topup", "--account", UNKNOWN, "--amount", "9" * 5000), "--amount"),
     "negative credits": (
         ("account", "create", "--email", "e", "--full-name", "n", "--credits", "-1"), "--credits",
     ),
@@ -92,6 +102,11 @@ def test_a_usage_error_exits_with_2_and_suggests_a_correction(run: Run, mistake:
     assert (done.code, hint in done.err, "Traceback" in done.err) == (2, True, False), done
     assert done.error in ("usage", "invalid_amount")
     assert run(*arguments).out == ""
+
+
+def test_a_missing_word_has_the_name_that_the_help_shows(run: Run) -> None:
+    for words, name in ((("api",), "METHOD"), (("api", "GET"), "PATH")):
+        assert run(*words) == Done(2, "", f"meetcore: {name} is missing. --help lists the options.\n")
 
 
 IMPOSSIBLE = {
