@@ -259,9 +259,11 @@ async def test_a_host_is_shown_with_its_week(customer: Customer, sign_in: SignIn
     assert f'<a href="/console/accounts/{customer.account_id}">Sari Dewi</a>' in cell, (
         "the link says whose it is"
     )
-    before = start.date() - timedelta(days=start.weekday() + 7)
-    assert f"week={before}" in page
-    assert "In the week" not in (await browser.get(f"/console/hosts?week={before}")).text
+    monday = start.date() - timedelta(days=start.weekday())
+    later = (await browser.get(f"/console/hosts?week={monday + timedelta(days=7)}")).text
+    assert_contains(later, f'href="/console/hosts?week={monday}">Week before<', absent=("In the week",))
+    present = (await browser.get("/console/hosts")).text
+    assert_contains(present, "until it has ended: past weeks are empty", absent=("Week before",))
     for text in ("x", "9999-12-31", "0001-01-01"):
         assert (await browser.get(f"/console/hosts?week={text}")).status_code == 200
 

@@ -168,7 +168,12 @@ async def test_a_fresh_sign_in_says_why_it_is_asked_for_and_knows_the_address(
         "connecting a program",
         absent=[recent, link, "@"],
     )
-    assert_contains((await console.get(f"/console{page}")).text, recent, "@example.com")
+    for shown in (asked, (await by_mail.get(f"/dashboard{page}")).text):
+        assert_contains(shown, "members", "erasing the account", absent=["money"])
+    assert_contains(
+        (await console.get(f"/console{page}")).text, recent, "@example.com", "Credits, payments",
+        absent=["connecting a program"],
+    )  # fmt: skip
     stranger = await site.browser()
     assert_contains((await stranger.get(f"/dashboard{page}")).text, recent, absent=["@example.test"])
     assert address not in (await by_link.get("/dashboard/sign-in?reason=invited")).text

@@ -37,22 +37,26 @@ _SENT: Final = _(
 
 _REASONS: Final = {
     "fresh": _(
-        "Keys, connecting a program, new webhooks and money ask for a sign-in of the last 15 minutes. Sign "
-        "in once more to go on."
+        "Keys and secrets, connecting a program, new webhooks, passkeys, members, and downloading or erasing "
+        "the account ask for a sign-in of the last 15 minutes. Sign in once more to go on."
+    ),
+    "operator": _(
+        "Credits, payments, meetings in doubt, passkeys, and suspending or viewing an account ask for a "
+        "sign-in of the last 15 minutes. Sign in once more to go on."
     ),
     "link": _(
-        "The link that you came by opens this account, but does not prove that you are its member. Keys, "
-        "connecting a program, new webhooks and money ask you to sign in yourself. Then you go on where you "
-        "were."
+        "The link that you came by opens this account, but does not prove that you are its member. Keys and "
+        "secrets, connecting a program, new webhooks, passkeys, members, and downloading or erasing the "
+        "account ask you to sign in yourself. Then you go on where you were."
     ),
     "guest": _(
-        "You are here as a guest, and came more than 15 minutes ago, which is too long for keys, connecting "
-        "a program, new webhooks and money. Open a new link where you got the last one, or sign in as a "
-        "member."
+        "You are here as a guest, and came more than 15 minutes ago, which is too long for keys and secrets, "
+        "connecting a program, new webhooks, members, and downloading or erasing the account. Open a new "
+        "link where you got the last one, or sign in as a member."
     ),
     "invited": _("The invited address has access already. Sign in with it, then accept the invitation."),
 }
-"""Why a visitor with a session is asked to sign in, by `reason`; `link` and `guest` are kinds of `fresh`."""
+"""Why a visitor with a session is asked to sign in, by `reason`; the three after `fresh` are kinds of it."""
 _ASKED: Final = ("fresh", "invited")
 """The values of the parameter `reason`."""
 
@@ -68,6 +72,8 @@ def unusable_link(look: Look, again: str) -> Response:
 
 def _reason(asked: str, who: views.SignedIn | views.SignedInOperator | None) -> str:
     """Return the key of the text that says why a sign-in is asked for; empty without a reason."""
+    if asked == "fresh" and isinstance(who, views.SignedInOperator):
+        return "operator"
     if asked == "fresh" and isinstance(who, views.SignedIn):
         if who.user is None:
             return "guest"

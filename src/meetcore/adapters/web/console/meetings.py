@@ -30,7 +30,7 @@ async def list_hosts(visit: ConsoleVisit) -> Response:
         hosts=[(host, [(day, week.of(host, day)) for day in days]) for host in week.hosts],
         days=days,
         today=cap_day(visit.now),
-        earlier=f"{HOSTS}?week={week.monday - timedelta(days=7)}",
+        earlier=f"{HOSTS}?week={week.monday - timedelta(days=7)}" if cap_day(visit.now) < week.monday else "",
         later=f"{HOSTS}?week={week.monday + timedelta(days=7)}",
         now_link=HOSTS,
         is_cut=len(week.bookings) == MAX_BOOKINGS,
