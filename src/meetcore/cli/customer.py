@@ -22,7 +22,7 @@ from attrs import define, evolve, field, frozen
 from cyclopts import App, Parameter
 
 from meetcore.cli.output import ExitCode, complain
-from meetcore.client import ApiError, Client, MeetcoreError
+from meetcore.client import ApiError, Client, ConnectionFailed, MeetcoreError
 from meetcore.client.calls import Call, change, read
 from meetcore.client.clients import API_KEY_VARIABLE, BASE_URL_VARIABLE
 from meetcore.client.transport import API_ROOT
@@ -88,10 +88,15 @@ def reported() -> Iterator[None]:
 
 @contextmanager
 def customer_client(access: Access | None = None) -> Iterator[Client]:
-    """Yield a client of the service, by what `read_access` finds."""
+    """Yield a client of the service, by what `read_access` finds; end the program where none answers."""
     access = access or read_access()
-    with Client(access.base_url, access.api_key) as client:
-        yield client
+    try:
+        with Client(access.base_url, access.api_key) as client:
+            yield client
+    except ConnectionFailed as error:
+        where = f"{BASE_URL_VARIABLE}, or base_url in {config_file()}, names another address"
+        complain("no_answer", f"{access.base_url} does not answer: {error}; {where}", as_json=False)
+        raise SystemExit(ExitCode.REFUSED) from None
 
 
 def _read_config(file: Path) -> Mapping[str, str]:

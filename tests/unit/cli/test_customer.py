@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -199,7 +200,7 @@ def test_help_and_completion_are_of_the_commands_that_can_run(
 ) -> None:
     shown = run("--help", url="").stdout
     assert "listen" in shown
-    assert "pip install 'meetcore[all]'" in shown
+    assert "pip install 'meetcore[server]'" in shown
     assert "doctor" not in shown
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SHELL", "/bin/bash")
@@ -208,6 +209,13 @@ def test_help_and_completion_are_of_the_commands_that_can_run(
     assert "--forward-to" in "".join(
         each.read_text() for each in tmp_path.rglob("*meetcore*") if each.is_file()
     )
+
+
+def test_a_service_that_cannot_be_reached_is_named_with_the_place_for_another() -> None:
+    done = run("api", "GET", "/me", url="http://127.0.0.1:1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "http://127.0.0.1:1 does not answer: " in done.stderr
+    assert re.search(r"; MEETCORE_BASE_URL, or base_url in .*config\.toml, names another", done.stderr)
 
 
 @pytest.mark.parametrize(("command", "extras"), [("dev", "all"), ("mcp", "server,mcp"), ("doctor", "server")])
