@@ -144,9 +144,10 @@ class _Lines:
     def __init__(self, what: str) -> None:
         self._what = what
         self._next = 0.0
+        self._last = (0, 0)
 
     def __call__(self, done: int, total: int) -> None:
         now = time.monotonic()
-        if done >= total or now >= self._next:
-            self._next = now + LINE_EVERY_S
+        if (done >= total or now >= self._next) and self._last != (done, total):
+            self._next, self._last = now + LINE_EVERY_S, (done, total)
             sys.stderr.write(f"{self._what}: {done} of {total}\n")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from meetcore.cli.output import Record, show
+from meetcore.cli.output import Record, progress, show
 
 IDS = ("0190a1b2-0000-7000-8000-00000000000a", "0190a1b2-0000-7000-8000-00000000000b")
 RECORDS: Sequence[Record] = [
@@ -47,3 +47,10 @@ def test_an_answer_is_yes_or_no_to_people_and_a_boolean_to_programs(
     for as_json in (False, True):
         show({"is_new": True, "is_sound": False}, as_json=as_json)
     assert capsys.readouterr().out == 'is_new    yes\nis_sound  no\n{"is_new": true, "is_sound": false}\n'
+
+
+def test_the_end_of_progress_is_written_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("entries proven") as report:
+        for done in (0, 105, 105):
+            report(done, 105)
+    assert capsys.readouterr().err == "entries proven: 0 of 105\nentries proven: 105 of 105\n"
