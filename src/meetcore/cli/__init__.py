@@ -8,7 +8,10 @@ import sys
 from importlib import metadata
 from typing import Final
 
-_EXTRAS_OF: Final = {"dev": ["all"], "mcp": ["server,mcp"]}
+FOR_CUSTOMERS: Final = {"api", "events", "listen", "trigger"}
+"""They speak to a service by an API key, and need the extra `client` alone."""
+
+_EXTRAS_OF: Final = {"dev": "all", "mcp": "server,mcp"}
 """Of commands that need more than the extra that brings the package which is missed first."""
 
 
@@ -22,9 +25,11 @@ def start() -> None:
         package = _missing_package(error)
         if package is None:
             raise
-        needed = _EXTRAS_OF.get(next(iter(sys.argv[1:]), "")) or _extras_with(package)
-        extras = " or ".join(f"'meetcore[{each}]'" for each in needed)
-        sys.stderr.write(f"meetcore: {package} is not installed; this needs: pip install {extras}\n")
+        command = next(iter(sys.argv[1:]), "")
+        extra = _EXTRAS_OF.get(command) or _extra_with(package, command)
+        sys.stderr.write(
+            f"meetcore: {package} is not installed; this needs: pip install 'meetcore[{extra}]'\n"
+        )
         raise SystemExit(2) from None
 
 
@@ -37,9 +42,10 @@ def _missing_package(error: ImportError) -> str | None:
     return None if cause.name.partition(".")[0] == "meetcore" else cause.name
 
 
-def _extras_with(package: str) -> list[str]:
-    """Return the extras that bring a package: those of customers and of the service before all others."""
+def _extra_with(package: str, command: str) -> str:
+    """Return the extra that brings a package: where it does, that of the command, or of the help."""
     name = re.escape(package.replace("_", "-"))
     needed = "\n".join(metadata.requires("meetcore") or ())
     found = set(re.findall(rf"(?mi)^{name}\b.*extra == ['\"](\w+)", needed)) - {"all"}
-    return sorted(found & {"client", "server"} or found or {"all"})
+    usual = "server" if command[:1].isalpha() and command not in FOR_CUSTOMERS else "client"
+    return usual if usual in found else min(found, default="all")

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 from cyclopts import App, CycloptsError, MissingArgumentError
 
+from meetcore.cli import FOR_CUSTOMERS
 from meetcore.cli.output import ExitCode, complain
 
 SERVICES = {"dev", "serve", "worker", "mcp", "events", "listen"}
@@ -74,11 +75,8 @@ COMMANDS = (
     ("webhook", "webhooks:webhook", "Webhook endpoints of all accounts."),
 )
 
-FOR_CUSTOMERS = {"api", "events", "listen", "trigger"}
-"""They speak to a service by an API key, and need the extra `client` alone."""
-
 HELP = "Online meetings and meeting notes against prepaid credits."
-HELP_OF_CUSTOMERS = f"{HELP}\n\nThe commands of the service need: pip install 'meetcore[all]'"
+HELP_OF_CUSTOMERS = f"{HELP}\n\nThe commands of the service need: pip install 'meetcore[server]'"
 
 
 def make_program(*, is_whole: bool) -> App:
