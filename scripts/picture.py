@@ -34,7 +34,7 @@ def main(path: str = "/dashboard", file: str = str(ROOT / "docs" / "pictures" / 
         )
         try:
             until(lambda: "Ctrl-C" in process.out.read_text(), "it is up", START_S)
-            [link, _] = re.findall(r"sign in +(\S+)", process.out.read_text())
+            [link] = re.findall(r"customer sign-in (\S+)", process.out.read_text())
             with chromium() as browser:
                 context = browser.new_context(viewport={"width": WIDTH, "height": 800}, locale="en")
                 enter(context, link)

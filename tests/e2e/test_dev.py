@@ -133,8 +133,10 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
             held = api.meetings.get(written["payload"]["data"]["meeting_id"])
             assert len(list(api.meetings.list())) > 30, "six weeks, and what is to come"
         assert held.start_at - held.created_at < timedelta(minutes=2), "it is recorded when it takes place"
-        webhook, meeting, _ = dev.paste()
-        assert f"sleep 2; curl -sS {dev.url}/inbox.json" in dev.output
+        webhook, meeting, deliveries = dev.paste()
+        path = webhook["url"].removeprefix("https://inbox.meetcore.test")
+        assert f"sleep 2; curl -sS '{dev.url}/inbox.json?path={path}'" in dev.output
+        assert {each["path"] for each in deliveries["data"]} <= {path}
         assert webhook["event_types"] == ["meeting.created", "meeting.ended"]
         (agents,) = re.findall(r"agents \(MCP\) +(\S+)", dev.output)
         assert agents == f"{dev.url}/mcp"
@@ -190,7 +192,7 @@ def meeting_ids(dev: Dev) -> list[str]:
 def sign_in_by_the_printed_links(dev: Dev) -> None:
     """Enter the dashboard and the console, which have the demo account."""
     assert "ask for it as demo@example.com" in dev.output
-    links = re.findall(r"sign in +(\S+) \(once, within 60 minutes\)", dev.output)
+    links = re.findall(r"(?:customer|operator) sign-in (\S+) \(once, within 60 minutes\)", dev.output)
     for link, area, path in zip(
         links, ("dashboard", "console"), ("", f"/accounts/{dev.account}"), strict=True
     ):

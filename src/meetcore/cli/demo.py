@@ -243,7 +243,7 @@ def _first_commands(base_url: str, demo: Demo, *, is_registered: bool) -> list[s
     create_and_look = [
         f"curl -sS {api}/meetings {sends} -d '{meeting}'",
         "",
-        f"sleep {_DELIVERY_S}; curl -sS {base_url}/inbox.json",
+        f"sleep {_DELIVERY_S}; curl -sS '{base_url}/inbox.json?path=/{demo.inbox}'",
     ]
     if is_registered:
         return [
@@ -300,7 +300,7 @@ async def page_lines(application: Application, base_url: str, demo: Demo) -> lis
     validity = f"(once, within {MAX_PORTAL_MINUTES} minutes)"
     return [
         f"  dashboard        {base_url}/dashboard",
-        f"  sign in          {links[0]} {validity}",
+        f"  customer sign-in {links[0]} {validity}",
         f"  console          {base_url}/console",
-        f"  sign in          {links[1]} {validity}",
+        f"  operator sign-in {links[1]} {validity}",
     ]

@@ -18,7 +18,7 @@ from attrs import asdict, field, frozen
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from meetcore.adapters.dev_inbox.receiver import KEPT, MAILS_KEPT, Delivery, InboxApp, MailInbox
@@ -66,7 +66,7 @@ def inbox_routes(
 
     `GET /inbox` is a page that, with `?live`, reloads every 3 seconds; `GET /inbox.json` answers
     `{"data": [{"received_at", "path", "headers", "body", "payload", "verified", "problem"}]}`, where
-    `payload` is the parsed body or null.
+    `payload` is the parsed body or null; with `?path=` it has the deliveries to that path alone.
 
     `GET /inbox/mails` is the page of mails; `GET /inbox/mails.json` answers `{"data": [{"id", "created_at",
     "recipient", "subject", "text", "html", "language"}]}`, and `GET /inbox/mails/{id}` the HTML of one.
@@ -80,6 +80,7 @@ def inbox_routes(
         Route(path, page, methods=["GET"], middleware=own)
         for path, page in (
             (INBOX_PATH, pages.page),
+            (f"{INBOX_PATH}/", pages.without_slash),
             (f"{INBOX_PATH}.json", pages.json),
             (MAIL_PATH, guard.of(pages.mail_page)),
             (f"{MAIL_PATH}.json", guard.of(pages.mails_json)),
@@ -120,7 +121,11 @@ class _Pages:
         return _page(request, "Webhook inbox", len(found), _summary(found), content, MAIL_PATH)
 
     async def json(self, request: Request) -> Response:
-        return _json([_record(delivery) for delivery in self.inbox.deliveries])
+        path = request.query_params.get("path")
+        return _json([_record(each) for each in self.inbox.deliveries if path in (None, each.path)])
+
+    async def without_slash(self, _: Request) -> Response:
+        return RedirectResponse(f"..{INBOX_PATH}", headers=_HEADERS)
 
     async def mail_page(self, request: Request) -> Response:
         found = self.mails.mails
@@ -160,7 +165,7 @@ def _page(request: Request, title: str, count: int, summary: str, content: str, 
 
 
 def _json(records: Sequence[dict[str, object]]) -> Response:
-    return Response(json.dumps({"data": records}), media_type="application/json", headers=_HEADERS)
+    return Response(json.dumps({"data": records}) + "\n", media_type="application/json", headers=_HEADERS)
 
 
 def _at(moment: datetime) -> str:
