@@ -1,7 +1,9 @@
 """Credits in a shop: paid in advance, reserved for an order, charged when it is shipped, given back.
 
 Each function is one transaction that locks the account, asks `meetcore.domain` and saves what came back. A
-refusal raises before anything has changed.
+refusal raises before anything has changed. A module to import; its tests use all of it::
+
+    make .venv/.dev.stamp && .venv/bin/pytest tests/examples/test_shop_credits.py
 """
 
 from collections.abc import Callable, Generator

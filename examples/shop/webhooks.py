@@ -1,7 +1,10 @@
 """Webhooks of a shop: an event is stored with the change that it reports, and posted until it arrives.
 
 `publish` belongs into the transaction of the change. A process of its own calls `deliver_next` in a loop: any
-number of them may, for a delivery is claimed by one at a time, and by another when its process died.
+number of them may, for a delivery is claimed by one at a time, and by another when its process died. A
+module to import; its tests use all of it::
+
+    make .venv/.dev.stamp && .venv/bin/pytest tests/examples/test_shop_webhooks.py
 """
 
 import os
