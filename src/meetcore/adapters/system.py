@@ -362,14 +362,18 @@ def notify_ready() -> None:
         manager.send(b"READY=1")
 
 
-def notify_when(is_ready: Callable[[], bool], every_s: float = 0.1) -> None:
+def notify_when(is_ready: Callable[[], bool]) -> None:
     """Call `notify_ready` from a thread once a condition holds; without a service manager, do nothing."""
-    if not os.environ.get("NOTIFY_SOCKET"):
-        return
+    if os.environ.get("NOTIFY_SOCKET"):
+        call_when(is_ready, notify_ready)
+
+
+def call_when(is_so: Callable[[], bool], act: Callable[[], None], every_s: float = 0.1) -> None:
+    """Call `act` from a thread once a condition holds."""
 
     def wait() -> None:
-        while not is_ready():
+        while not is_so():
             time.sleep(every_s)
-        notify_ready()
+        act()
 
     threading.Thread(target=wait, name="ready", daemon=True).start()

@@ -6,6 +6,7 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from http import HTTPStatus
 from multiprocessing import get_context
 from multiprocessing.context import SpawnProcess
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from meetcore.adapters.postgres.partitions import PostgresPartitions
 from meetcore.adapters.postgres.roles import GrantRefused, grant_service
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import (
+    call_when,
     configure_logs,
     notify_ready,
     notify_when,
@@ -73,7 +75,6 @@ def serve(
     configure_logs(settings.log_level, "serve")
     check_adapters(settings, served_parts(settings))
     servers.refuse_taken(host, port)
-    output.log_or_print(f"meetcore serves http://{host}:{port}, meetings run on {settings.provider}")
     options: dict[str, Any] = {
         "host": host, "port": port, "workers": workers, "loop": "uvloop",
         "timeout_graceful_shutdown": int(STOP_TIMEOUT_S),
@@ -81,7 +82,10 @@ def serve(
         "log_config": stdlib_logging(settings.log_level, "serve"), **servers.SERVER_OPTIONS,
     }  # fmt: skip
     with metrics_shown(settings, metrics_host, metrics_port):
-        notify_when(partial(servers.is_ready, host, port))
+        line = f"meetcore serves http://{host}:{port}, meetings run on {settings.provider}"
+        answers = partial(servers.answers, host, port, HTTPStatus.OK)
+        call_when(partial(answers, HTTPStatus.SERVICE_UNAVAILABLE), partial(output.log_or_print, line))
+        notify_when(answers)
         if workers == 1:
             uvicorn.run("meetcore.app:app", **options)
         else:

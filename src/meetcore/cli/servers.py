@@ -59,12 +59,12 @@ def refuse_taken(host: str, port: int, choice: str = "--port") -> None:
         raise SystemExit(ExitCode.REFUSED) from None
 
 
-def is_ready(host: str, port: int) -> bool:
-    """Return whether a server answers `/readyz` with 200."""
+def answers(host: str, port: int, *statuses: HTTPStatus) -> bool:
+    """Return whether a server answers `/readyz`, with one of `statuses`."""
     connection = HTTPConnection(host, port, timeout=READY_S)
     try:
         connection.request("GET", "/readyz", headers={"Connection": "close"})
-        return connection.getresponse().status == HTTPStatus.OK
+        return connection.getresponse().status in statuses
     except (OSError, HTTPException):
         return False
     finally:
