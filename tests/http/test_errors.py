@@ -225,7 +225,13 @@ async def test_an_unknown_address_outside_the_dashboard_has_a_page_for_browsers(
     for path, docs in (("/nothing", "docs"), ("/docs/a/b", "../../docs")):
         page = await http.get(f"{BASE_URL}{path}", headers={"Accept": "text/html,*/*;q=0.8"})
         assert (page.status_code, page.headers["cache-control"]) == (404, "no-store")
-        assert_contains(page.text, "There is nothing at this address", f'href="{docs}"')
+        home = f'href="{docs.removesuffix("docs") or "./"}">Start page</a>'
+        assert_contains(
+            page.text, "There is nothing at this address", f'href="{docs}"', home, '<html lang="en">'
+        )
+        asked = {"Accept": "text/html", "Accept-Language": "id-ID,id;q=0.9,en;q=0.8"}
+        page = await http.get(f"{BASE_URL}{path}", headers=asked)
+        assert_contains(page.text, "Tidak ada apa pun di alamat ini", ">Halaman awal<", '<html lang="id">')
         plain = await http.get(f"{BASE_URL}{path}", headers={"Accept": "*/*"})
         assert (plain.status_code, plain.text) == (404, "Not Found")
 

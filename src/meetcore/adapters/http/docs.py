@@ -20,8 +20,10 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from meetcore.adapters.api.answers import STATUS
+from meetcore.adapters.catalogues import choose_language
 from meetcore.adapters.http.error_pages import ERROR_PAGES
 from meetcore.adapters.http.reference import Reference
+from meetcore.domain.notes.notes import Language
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -128,7 +130,7 @@ class DocsPages:
             links["dashboard" if up == "docs/" else f"{up}../dashboard"] = "Dashboard"
         html = _LAYOUT.format(
             title=escape(title), style=_STYLE, links=_links(links, title), body=self._rendered(markdown, is_text),
-            contact=_contact_link(self._contact),
+            contact=_contact_link(self._contact), **_FRAME[Language.ENGLISH],
         )  # fmt: skip
         return HTMLResponse(html, status, _HEADERS)
 
@@ -137,18 +139,32 @@ async def answer_lost(request: Request, _: Exception) -> Response:
     """Answer a request for an address at which there is nothing: with a page for a browser."""
     if "text/html" not in request.headers.get("accept", ""):
         return PlainTextResponse("Not Found", 404)
-    docs = "../" * (request.scope["path"].count("/") - 1) + "docs"
+    language = choose_language(None, request.headers.get("accept-language", ""))
+    title, text, start, docs = _LOST[language]
+    up = "../" * (request.scope["path"].count("/") - 1)
     html = _LAYOUT.format(
-        title="Not found", style=_STYLE, links=_links({docs: "API reference"}, ""), contact="",
-        body="<h1>Not found</h1><p>There is nothing at this address.</p>",
+        title=title, style=_STYLE, links=_links({up or "./": start, f"{up}docs": docs}, ""), contact="",
+        body=f"<h1>{title}</h1><p>{text}</p>", **_FRAME[language],
     )  # fmt: skip
     return HTMLResponse(html, 404, _HEADERS | {"Cache-Control": "no-store"})
 
 
+_LOST: Final = {
+    Language.ENGLISH: ("Not found", "There is nothing at this address.", "Start page", "API reference"),
+    Language.INDONESIAN: (
+        "Tidak ditemukan", "Tidak ada apa pun di alamat ini.", "Halaman awal", "Referensi API"
+    ),
+}  # fmt: skip
+"""The texts of the page for an unknown address: title, text, and the names of its links."""
+_FRAME: Final = {
+    Language.ENGLISH: {"language": "en", "skip": "Skip to the content", "label": "Documentation"},
+    Language.INDONESIAN: {"language": "id", "skip": "Langsung ke isi", "label": "Dokumentasi"},
+}
+"""The texts of the layout."""
 _LAYOUT: Final = (
-    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} · meetcore</title>'
+    '<!doctype html><html lang="{language}"><head><meta charset="utf-8"><title>{title} · meetcore</title>'
     '<meta name="viewport" content="width=device-width,initial-scale=1"><style>{style}</style></head><body>'
-    '<a class="skip" href="#content">Skip to the content</a><header><nav aria-label="Documentation"><b>meetcore</b>'
+    '<a class="skip" href="#content">{skip}</a><header><nav aria-label="{label}"><b>meetcore</b>'
     '{links}</nav></header><main id="content" tabindex="-1">{body}</main>{contact}</body></html>'
 )
 
