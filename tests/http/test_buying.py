@@ -299,9 +299,9 @@ async def test_a_receipt_names_seller_buyer_and_money(customer: Customer, visito
     await browser.post(f"{CREDITS}/billing", name="PT Lain")
     again = await browser.get(f"{path}/receipt.pdf")
     assert again.content == answer.content, "a receipt stays as it was issued"
-    assert_contains(
-        text_of(await browser.get(f"{path}/receipt.pdf?lang=id")), "Kuitansi", "Rp555.000", "lunas"
-    )
+    answer = await browser.get(f"{path}/receipt.pdf?lang=id")
+    assert answer.headers["content-disposition"] == f'attachment; filename="kuitansi-{number}.pdf"'
+    assert_contains(text_of(answer), "Kuitansi", "Rp555.000", "lunas")
     for role, status in ((Role.VIEWER, 403), (Role.DEVELOPER, 403)):
         reader = await visitors.member(customer.account_id, role)
         assert (await reader.get(f"{path}/receipt.pdf")).status_code == status
@@ -364,7 +364,8 @@ async def test_billing_details_are_checked_beside_their_fields(
         assert f'id="f-buyer_{field}-error"' in refused.text
         assert form_fields(refused.text, f"{CREDITS}/billing")[field] == text
     saved = {"name": "PT Sinar", "address": "Jl. Mawar 2\nJakarta", "tax_number": ""}
-    assert (await browser.post(f"{CREDITS}/billing", **saved)).status_code == 303
+    done = (await browser.post(f"{CREDITS}/billing", **saved)).headers["location"]
+    assert "The billing details are changed." in (await browser.get(done)).text
     kept = form_fields((await browser.get(CREDITS)).text, f"{CREDITS}/billing")
     assert {name: kept[name] for name in saved} == saved
     developer = await visitors.member(customer.account_id, Role.DEVELOPER)

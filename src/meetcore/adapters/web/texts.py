@@ -249,6 +249,7 @@ DONE: Final[Mapping[str, str]] = {
     "role_changed": _("The role is changed."),
     "member_removed": _("The member is removed."),
     "settings_changed": _("The settings are changed."),
+    "billing_changed": _("The billing details are changed."),
     "session_ended": _("Signed out there."),
     "passkey_added": _("The passkey is added. It signs you in from now on."),
     "passkey_removed": _("The passkey is removed."),

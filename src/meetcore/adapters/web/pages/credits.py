@@ -222,7 +222,7 @@ async def change_billing(visit: Visit) -> Response:
         return await _show(visit, _billing_errors(visit, explain(visit.look, refusal)))
     except DomainError as refusal:
         return await _show(visit, explain(visit.look, refusal))
-    return see_other(f"{ROOT}?done=settings_changed")
+    return see_other(f"{ROOT}?done=billing_changed")
 
 
 def _billing_errors(visit: Visit, wrong: Container[str]) -> dict[str, str]:

@@ -269,7 +269,7 @@ async def download_receipt(visit: Visit) -> Response:
     made = await visit.use.printer.print_pdf(
         visit.signed_in.account.id, receipt_document(look, found, receipt)
     )
-    return send_file(made, f"receipt-{receipt.text}.pdf", "application/pdf")
+    return send_file(made, f"{look.text('Receipt').lower()}-{receipt.text}.pdf", "application/pdf")
 
 
 def receipt_document(look: Look, found: PaymentPapers, receipt: Receipt) -> Document:
