@@ -1,6 +1,7 @@
 """The note writer without a network: what it finds in labelled meetings, that it is quick and steady."""
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 from time import process_time
@@ -170,6 +171,7 @@ def test_a_summary_has_the_decisions_and_no_small_talk():
         draft = note_scores.draft_of(note_scores.load(CORPUS / f"{name}.txt"))
         assert all(one.quote in draft.summary for one in draft.decisions[:10])
         assert "share screen" not in draft.summary
+        assert all(re.match(r"- \d+:\d\d ", line) for line in draft.summary.split("\n")[2:])
         assert len(draft.summary.split("\n")) <= 14
 
 

@@ -135,6 +135,5 @@ def _summary(sentences: Sequence[Sentence], standing: Collection[int]) -> list[S
 
 def _line(sentence: Sentence) -> str:
     """Format a sentence of the summary: time, speaker, text."""
-    minutes, seconds = divmod(int(sentence.at_s), 60)
     name = f"{sentence.speaker}: " if sentence.speaker else ""
-    return f"- [{minutes:02}:{seconds:02}] {name}{' '.join(sentence.text.split())}"
+    return f"- {transcripts.format_offset(sentence.at_s)} {name}{' '.join(sentence.text.split())}"

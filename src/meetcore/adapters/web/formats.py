@@ -79,13 +79,6 @@ def format_month(day: date, language: Language) -> str:
     return format_date(day_in_wib(day), "LLLL y", locale=language.value)
 
 
-def format_offset(seconds: float) -> str:
-    """Format a position in a recording: `m:ss`, or `h:mm:ss` from an hour on."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 _BROWSERS: Final[Sequence[tuple[str, str]]] = (
     ("Edg", "Edge"), ("OPR", "Opera"), ("SamsungBrowser", "Samsung Internet"), ("Firefox", "Firefox"),
     ("FxiOS", "Firefox"), ("CriOS", "Chrome"), ("HeadlessChrome", "Chrome"), ("Chrome", "Chrome"),

@@ -23,6 +23,7 @@ from meetcore.adapters.web import formats
 from meetcore.adapters.web.formats import CATALOGUES, NAMES, name_browser
 from meetcore.adapters.web.markup import bar_chart, render_markdown
 from meetcore.domain.notes.notes import Language
+from meetcore.domain.notes.transcripts import format_offset
 
 ASSETS_ROOT: Final = "/dashboard/assets"
 _TYPES: Final = {"style.css": "text/css", "meetcore.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -86,7 +87,7 @@ def environment(language: Language) -> Environment:
         "day": partial(formats.format_day, language=language),
         "day_of_week": partial(formats.format_day_of_week, language=language),
         "month": partial(formats.format_month, language=language),
-        "offset": formats.format_offset,
+        "offset": format_offset,
         "browser": name_browser,
         "markdown": render_markdown,
     }

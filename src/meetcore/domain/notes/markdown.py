@@ -8,7 +8,7 @@ from typing import Final
 from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.notes.notes import BY_RULES, ActionItem, Decision, Language, Note, NoteStatus
-from meetcore.domain.notes.transcripts import Utterance
+from meetcore.domain.notes.transcripts import Utterance, format_offset
 
 
 def markdown(note: Note, meeting: Meeting | None = None) -> str:
@@ -77,15 +77,9 @@ def _line_of(text: str) -> str:
     return _LINE_MARKUP.sub(escape, _escaped(text))
 
 
-def _clock(at_s: float) -> str:
-    minutes, seconds = divmod(int(at_s), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
-
-
 def _line(one: Utterance) -> str:
     speaker = f"{_escaped(one.speaker)}: " if one.speaker else ""
-    return f"**{_clock(one.at_s)}** {speaker}{_escaped(one.text)}"
+    return f"**{format_offset(one.at_s)}** {speaker}{_escaped(one.text)}"
 
 
 def _decision_line(one: Decision, head: Mapping[str, str]) -> str:
@@ -107,5 +101,5 @@ def _said(one: Decision | ActionItem, head: Mapping[str, str]) -> str:
     """Return the quote with its time, or the time alone where the quote says no more."""
     if one.is_by_hand:
         return f" *({head['added']})*"
-    at = _clock(one.at_s)
+    at = format_offset(one.at_s)
     return f" ({at})" if one.is_verbatim else f"\n  > {at} {_escaped(one.quote)}"

@@ -14,7 +14,7 @@ from attrs import frozen
 from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.notes.recordings import Recording, RecordingFile, segments, session_ids
-from meetcore.domain.notes.transcripts import Transcript, join, offsets, speech_of
+from meetcore.domain.notes.transcripts import Transcript, format_offset, join, offsets, speech_of
 
 Provided = Mapping[int, Transcript]
 """The provider's transcripts by the places of their stretches."""
@@ -97,7 +97,7 @@ def duration_s(recording: Recording, left_out: tuple[Span, ...]) -> int:
 
 def mention_left_out(summary: str, left_out: tuple[Span, ...], language: Language) -> str:
     """Add a sentence to a summary for each stretch that the notes leave out."""
-    said = [_LEFT_OUT[language].format(*map(_clock, span)) for span in left_out]
+    said = [_LEFT_OUT[language].format(*map(format_offset, span)) for span in left_out]
     return "\n".join([summary, *said])
 
 
@@ -115,7 +115,3 @@ def _sounds(recording: Recording) -> Iterator[tuple[int, RecordingFile]]:
     for place, segment in enumerate(segments(recording)):
         if (segment.media_s or 0.0) >= 1:
             yield place, segment.sound
-
-
-def _clock(at_s: float) -> str:
-    return str(timedelta(seconds=int(at_s)))

@@ -31,6 +31,13 @@ Transcript = tuple[Utterance, ...]
 """What was said, in the order of time."""
 
 
+def format_offset(at_s: float) -> str:
+    """Format a position in a recording: `m:ss`, or `h:mm:ss` from an hour on."""
+    minutes, seconds = divmod(int(at_s), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
 def moved(transcript: Iterable[Utterance], by_s: float) -> Transcript:
     """Shift utterances by so many seconds: a segment's transcript within its recording."""
     return tuple(evolve(one, at_s=one.at_s + by_s, until_s=one.until_s + by_s) for one in transcript)

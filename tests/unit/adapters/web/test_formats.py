@@ -16,7 +16,6 @@ from meetcore.adapters.web.formats import (
     format_day,
     format_instant,
     format_month,
-    format_offset,
     format_share,
 )
 from meetcore.adapters.web.markup import Bar, axis_step, bar_chart
@@ -26,6 +25,7 @@ from meetcore.domain.meetings.meetings import MeetingOptions, MeetingStatus
 from meetcore.domain.members.roles import Role
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.notes.notes import Language, NoteStatus
+from meetcore.domain.notes.transcripts import format_offset
 from meetcore.domain.payments.payments import Doubt, PaymentStatus
 from meetcore.domain.payments.views import MessageSource
 from meetcore.domain.records.meetings import MeetingState

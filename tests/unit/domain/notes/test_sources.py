@@ -105,13 +105,13 @@ def test_what_is_left_out_is_named_and_not_paid_for():
     assert sources.mention_left_out("Ringkasan", (), Language.INDONESIAN) == "Ringkasan"
     assert sources.mention_left_out("Ringkasan", left_out, Language.INDONESIAN).splitlines() == [
         "Ringkasan",
-        "Bagian rekaman dari 0:01:00 sampai 0:02:30 tidak termasuk dalam notulen ini, "
+        "Bagian rekaman dari 1:00 sampai 2:30 tidak termasuk dalam notulen ini, "
         "karena tidak ada transkripnya.",
-        "Bagian rekaman dari 0:02:30 sampai 1:02:30 tidak termasuk dalam notulen ini, "
+        "Bagian rekaman dari 2:30 sampai 1:02:30 tidak termasuk dalam notulen ini, "
         "karena tidak ada transkripnya.",
     ]
     assert sources.mention_left_out("Summary", left_out[:1], Language.ENGLISH).splitlines()[1:] == [
-        "The part of the recording from 0:01:00 to 0:02:30 is not in these notes, because there is no "
+        "The part of the recording from 1:00 to 2:30 is not in these notes, because there is no "
         "transcript of it."
     ]
 

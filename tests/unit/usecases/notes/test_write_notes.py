@@ -139,12 +139,12 @@ async def test_only_the_stretch_without_a_provider_transcript_is_transcribed() -
     [
         (
             Language.INDONESIAN,
-            "Bagian rekaman dari 0:01:00 sampai 0:02:30 tidak termasuk dalam notulen ini, karena tidak ada "
+            "Bagian rekaman dari 1:00 sampai 2:30 tidak termasuk dalam notulen ini, karena tidak ada "
             "transkripnya.",
         ),
         (
             Language.ENGLISH,
-            "The part of the recording from 0:01:00 to 0:02:30 is not in these notes, because there is no "
+            "The part of the recording from 1:00 to 2:30 is not in these notes, because there is no "
             "transcript of it.",
         ),
     ],

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from meetcore.adapters.api.http_common import download_url
 from meetcore.adapters.catalogues import translations
-from meetcore.adapters.web.formats import CATALOGUES, format_day, format_instant, format_offset
+from meetcore.adapters.web.formats import CATALOGUES, format_day, format_instant
 from meetcore.adapters.web.forms import FORM, PAGE_SIZE, apply, back_to, first_page, read_before, send_file
 from meetcore.adapters.web.markup import mark_words
 from meetcore.adapters.web.texts import NOTE_STATES, PAGE_OF, _
@@ -32,6 +32,7 @@ from meetcore.domain.notes.notes import (
     NoteStatus,
     is_in_progress,
 )
+from meetcore.domain.notes.transcripts import format_offset
 from meetcore.domain.records.documents import Block, Document, Facts, Heading, Paragraph, Points, Quotation
 from meetcore.domain.records.pages import NoteDetails
 
