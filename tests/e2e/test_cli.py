@@ -135,6 +135,9 @@ def test_an_operator_lists_accounts_and_suspends_one(site: Site) -> None:
     assert (shown["status"], shown["balance"], shown["suspended_at"]) == ("active", 30, None)
     assert site.cli("account", "list", "--email", shown["email"].upper())["data"] == [shown]
     assert site.cli("account", "list", "--limit", 1)["data"] == [shown]
+    assert site.cli("account", "show", shown["email"].upper()) == shown
+    assert site.cli("key", "list", "--account", shown["email"])["data"][0]["account_id"] == account_id
+    refused(run(site, "account", "resume", "absent@example.test"), 1, "No account", "absent@example.test")
     refused(run(site, "account", "suspend", account_id, "--reason", " "), 2, "a reason is 1 to 200")
     done = run(site, "account", "suspend", account_id, "--reason", "Unpaid bills", "--json")
     assert (done.json["status"], done.json["suspension_reason"]) == ("suspended", "Unpaid bills")

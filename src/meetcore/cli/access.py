@@ -7,7 +7,7 @@ from cyclopts import App
 
 from meetcore.cli.inputs import InputRefused, Json, Whole, check_counts, read_id, read_role
 from meetcore.cli.output import Record
-from meetcore.cli.runner import add_change, show_change, show_list, show_result
+from meetcore.cli.runner import add_change, read_account, show_change, show_list, show_result
 from meetcore.composition.application import Application
 from meetcore.domain.fields import shown_fields, shown_value
 from meetcore.domain.members.audit import AuditEntry
@@ -42,7 +42,7 @@ def make_portal_link(
     Parameters
     ----------
     account:
-        The account.
+        The account's id or e-mail address.
     role:
         What a guest may do: owner, developer, finance or viewer; viewer when not given.
     email:
@@ -50,7 +50,7 @@ def make_portal_link(
     minutes:
         For how long it is valid, 60 at most.
     """
-    account_id = read_id(account, "--account")
+    account_id = read_account(account, "--account", as_json=json)
     guest_role = Role.VIEWER if role is None else read_role(role, Role)
     if email is not None and role is not None:
         raise InputRefused("--role is for a guest: leave it out with --email, whose member has a role")
@@ -181,7 +181,7 @@ add_change(
 )  # fmt: skip
 add_change(
     token, "operator token revoke", "Refuse a token from its next request on.",
-    "the token", lambda app, id_: app.access.operator_tokens.revoke(id_), _token_record,
+    "the operator token", lambda app, id_: app.access.operator_tokens.revoke(id_), _token_record,
 )  # fmt: skip
 
 
@@ -197,11 +197,11 @@ def list_entries(
     Parameters
     ----------
     account:
-        Only those of this account.
+        Only those of this account, by its id or e-mail address.
     limit:
         So many at most.
     """
-    account_id = None if account is None else read_id(account, "--account")
+    account_id = None if account is None else read_account(account, "--account", as_json=json)
     check_counts(1, MAX_LIMIT, limit=limit)
 
     show_list(

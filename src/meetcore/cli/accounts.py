@@ -56,16 +56,16 @@ def set_account(id: str, /, *, credit_low: Whole, json: Json = False) -> None:
     Parameters
     ----------
     id:
-        The account.
+        The account's id or e-mail address.
     credit_low:
         `credit.low` is sent when the available credits fall below this.
     """
-    account_id = read_id(id, "the account")
+    account_id = runner.read_account(id, as_json=json)
     check_counts(0, MAX_CREDITS, credit_low=credit_low)
     runner.show_change(
         "account set",
         lambda app: app.administration.set_low_threshold(account_id, credit_low),
-        lambda _: {"id": id, "credit_low": credit_low},
+        lambda _: {"id": str(account_id), "credit_low": credit_low},
         as_json=json,
     )
 
@@ -98,9 +98,9 @@ def show_account(id: str, /, *, json: Json = False) -> None:
     Parameters
     ----------
     id:
-        The account.
+        The account's id or e-mail address.
     """
-    account_id = read_id(id, "the account")
+    account_id = runner.read_account(id, as_json=json)
     runner.show_result(lambda app: _find(app, account_id), _record, as_json=json)
 
 
@@ -125,11 +125,11 @@ def suspend_account(id: str, /, *, reason: str | None = None, json: Json = False
     Parameters
     ----------
     id:
-        The account.
+        The account's id or e-mail address.
     reason:
         What its members read; its owners get it by e-mail, too.
     """
-    account_id = read_id(id, "the account")
+    account_id = runner.read_account(id, as_json=json)
     runner.show_change(
         "account suspend",
         lambda app: app.administration.suspend_account(account_id, reason and check_reason(reason)),
@@ -152,11 +152,11 @@ def export_account(id: str, /, *, to: str | None = None, json: Json = False) -> 
     Parameters
     ----------
     id:
-        The account.
+        The account's id or e-mail address.
     to:
         A file that is not there yet; `account-ID.zip` in this directory when not given.
     """
-    account_id = read_id(id, "the account")
+    account_id = runner.read_account(id, as_json=json)
     path = Path(to or f"account-{account_id}.zip")
 
     async def work(application: Application) -> int:
@@ -205,7 +205,7 @@ def erase_account(
     Parameters
     ----------
     id:
-        The account. Its meetings that are still to take place have to be cancelled first.
+        The account's id. Its meetings that are still to take place have to be cancelled first.
     yes:
         Do not ask for the id once more.
     """

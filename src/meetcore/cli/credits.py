@@ -7,9 +7,9 @@ from cyclopts import App, Parameter
 
 from meetcore.adapters.settings import Settings
 from meetcore.adapters.system import cores
-from meetcore.cli.inputs import InputRefused, Json, Whole, check_counts, check_texts, read_id
+from meetcore.cli.inputs import InputRefused, Json, Whole, check_counts, check_texts
 from meetcore.cli.output import ExitCode, Record, complain, print_message, progress, show
-from meetcore.cli.runner import show_change, with_settings
+from meetcore.cli.runner import read_account, show_change, with_settings
 from meetcore.composition.application import Application
 from meetcore.domain.fields import shown_fields
 from meetcore.domain.meetings.schedule import utc_text
@@ -29,13 +29,13 @@ def top_up(*, account: str, amount: Whole, reference: str | None = None, json: J
     Parameters
     ----------
     account:
-        The account.
+        The account's id or e-mail address.
     amount:
         Whole credits.
     reference:
         The payment's own name, such as an invoice number.
     """
-    account_id = read_id(account, "--account")
+    account_id = read_account(account, "--account", as_json=json)
     check_counts(1, ledger.MAX_CREDITS, amount=amount)
     check_texts(reference=reference)
 
@@ -62,7 +62,7 @@ def adjust_credits(
     Parameters
     ----------
     account:
-        The account.
+        The account's id or e-mail address.
     amount:
         Whole credits; negative to take, no more than is available.
     reason:
@@ -70,7 +70,7 @@ def adjust_credits(
     reference:
         Your own name for it, such as a ticket's number; once for each.
     """
-    account_id = read_id(account, "--account")
+    account_id = read_account(account, "--account", as_json=json)
     check_counts(-ledger.MAX_CREDITS, ledger.MAX_CREDITS, amount=amount)
     if not amount:
         raise InputRefused("--amount must not be 0: a positive one grants credits, a negative one takes them")

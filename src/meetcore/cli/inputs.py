@@ -40,11 +40,14 @@ class InputRefused(Exception):
 
 
 def read_id(text: str, what: str) -> UUID:
-    """Read an id."""
+    """Read the id of such as `the key` or `--account`; a refusal names the command that lists them."""
     try:
         return UUID(text)
     except ValueError:
-        raise InputRefused(f"{what} must be an id such as 0190a1b2-…, not {text!r}") from None
+        group = what.removeprefix("the ").removeprefix("--")
+        raise InputRefused(
+            f"{what} must be an id such as 0190a1b2-…, not {text!r}: meetcore {group} list shows them"
+        ) from None
 
 
 def read_scopes(texts: Iterable[str]) -> tuple[Scope, ...]:

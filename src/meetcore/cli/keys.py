@@ -30,7 +30,7 @@ def create_key(
     Parameters
     ----------
     account:
-        The account it belongs to.
+        The id or e-mail address of the account it belongs to.
     scope:
         What it may do; repeat it, or give several. Fixed from now on.
     name:
@@ -40,7 +40,7 @@ def create_key(
     expires_at:
         When it stops working, such as 2026-12-31T17:00:00Z.
     """
-    account_id = read_id(account, "--account")
+    account_id = runner.read_account(account, "--account", as_json=json)
     scopes = read_scopes(scope)
     cap = read_cap(daily_cap)
     until = read_time(expires_at)
@@ -60,9 +60,9 @@ def list_keys(*, account: str | None = None, json: Json = False) -> None:
     Parameters
     ----------
     account:
-        Only those of this account.
+        Only those of this account, by its id or e-mail address.
     """
-    account_id = None if account is None else read_id(account, "--account")
+    account_id = None if account is None else runner.read_account(account, "--account", as_json=json)
 
     async def work(application: Application) -> list[output.Record]:
         prefix = application.policy.key_prefix

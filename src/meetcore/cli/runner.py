@@ -18,7 +18,7 @@ from meetcore.cli.inputs import InputRefused, Json, read_id
 from meetcore.cli.output import ExitCode, Record, complain, print_message, show
 from meetcore.composition import configuration, infrastructure
 from meetcore.composition.application import Application
-from meetcore.domain.errors import DomainError, InsufficientCredits
+from meetcore.domain.errors import DomainError, InsufficientCredits, NotFound
 from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
 from meetcore.domain.members.operators import InvalidDays
 from meetcore.domain.members.sign_in import InvalidMinutes
@@ -207,14 +207,26 @@ def add_change(
     before the change, so that a change of nothing is not logged.
     """
 
+    is_account = subject == "the account"
+
     def command(id: str, /, *, json: Json = False) -> None:
-        of = read_id(id, subject)
+        of = read_account(id, as_json=json) if is_account else read_id(id, subject)
         before = None if find is None else lambda app: find(app, of)
         show_change(action, lambda app: change(app, of), to_record, before=before, as_json=json)
 
-    id_help = f"{subject.capitalize()}." if subject == "the account" else f"{subject.capitalize()}'s id."
+    id_help = f"{subject.capitalize()}'s id{' or e-mail address' if is_account else ''}."
     command.__doc__ = f"{about}\n\nParameters\n----------\nid:\n    {id_help}\n"
     group.command(command, name=action.rpartition(" ")[2])
+
+
+def read_account(text: str, what: str = "the account", *, as_json: bool) -> UUID:
+    """Read the id of an account, or look it up by the account's e-mail address."""
+    if "@" not in text:
+        return read_id(text, what)
+    found = with_application(lambda app: app.administration.registry.list_accounts(text, 1), as_json=as_json)
+    if not found:
+        raise NotFound(f"No account with the e-mail address {text}.")
+    return found[0].id
 
 
 def show_result(use_case: UseCase[T], to_record: Callable[[T], Record], *, as_json: bool) -> None:

@@ -49,6 +49,8 @@ MISTAKES = {
     "misspelt option": (("host", "list", "--jsno"), "--jsno"),
     "too many words": (("migrate", "now"), "now"),
     "not an id": (("key", "revoke", "42"), "42"),
+    "no operator's id": (("operator", "link", "ops@example.test"), "meetcore operator list shows them"),
+    "no token's id": (("operator", "token", "revoke", "x"), "meetcore operator token list shows them"),
     "account is no id": (("credits", "topup", "--account", "x", "--amount", "1"), "--account"),
     "unknown scope": (("key", "create", "--account", UNKNOWN, "--scope", "meetings:all"), "meetings:read"),
     "role of a member": (
