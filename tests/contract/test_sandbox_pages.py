@@ -110,6 +110,21 @@ async def test_the_page_shows_title_time_status_and_a_hint_at_the_password():
     )
 
 
+async def test_the_page_is_in_the_language_of_the_browser():
+    service = Service()
+    async with service.browser() as browser:
+        browser.headers["Accept-Language"] = "id-ID,id;q=0.9,en;q=0.8"
+        page = (await browser.get(service.url)).text
+        lost = (await browser.get("/sandbox/meetings/x")).text
+    assert_contains(
+        page, '<html lang="id">', "Rapat sandbox", "Terjadwal", "Selasa, 1 Desember 2026",
+        "23.30 &ndash; Rab 2 Des, 00.30 WIB", "Mulai rapat", "diawali “p”, 10 karakter",
+        "Rapat ini di dasbor",
+        absent=("Start meeting", "meeting can", "Recording"),
+    )  # fmt: skip
+    assert_contains(lost, '<html lang="id">', "Tautan ini tidak membuka rapat apa pun")
+
+
 async def test_a_meeting_without_password_seats_or_recording_is_shown():
     page = await Service(
         meeting=evolve(MEETING, password=None, capacity=None, options=MeetingOptions())

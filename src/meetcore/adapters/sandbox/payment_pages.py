@@ -17,9 +17,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from meetcore.adapters.catalogues import choose_language, format_money
+from meetcore.adapters.catalogues import format_money
 from meetcore.adapters.sandbox.gateway import SandboxGateway, SandboxPayment
-from meetcore.adapters.sandbox.page_shell import HEADERS, render_page, template
+from meetcore.adapters.sandbox.page_shell import HEADERS, page_language, render_page, template
 from meetcore.domain.ids import is_id
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.notes.notes import Language
@@ -58,7 +58,7 @@ class _Pages:
         if payment is None:
             return _unknown(request)
         token = self.gateway.token(payment.payment_id)
-        page = payment_page(payment, self.gateway.status_of(payment), token, _language(request))
+        page = payment_page(payment, self.gateway.status_of(payment), token, page_language(request))
         return HTMLResponse(page, headers=_headers(payment))
 
     async def pay(self, request: Request) -> Response:
@@ -111,10 +111,6 @@ def _whole(text: str | None, default: int, most: int) -> int:
     return min(int(text), most)
 
 
-def _language(request: Request) -> Language:
-    return choose_language(None, request.headers.get("accept-language", ""))
-
-
 def _headers(payment: SandboxPayment) -> dict[str, str]:
     """Return the headers of a payment's page, whose forms lead back to the service.
 
@@ -127,9 +123,9 @@ def _headers(payment: SandboxPayment) -> dict[str, str]:
 
 
 def _unknown(request: Request) -> Response:
-    language = _language(request)
+    language = page_language(request)
     title, text = _TEXTS[language]["unknown"], _TEXTS[language]["use_whole_link"]
-    content = template("unknown_payment.html").format(kind=_TEXTS[language]["kind"], title=title, text=text)
+    content = template("unknown.html").format(kind=_TEXTS[language]["kind"], title=title, text=text)
     return HTMLResponse(render_page(title, content, language.value), status_code=404, headers=HEADERS)
 
 
