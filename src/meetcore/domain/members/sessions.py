@@ -2,7 +2,8 @@
 
 A session of a customer is of a member, or of a guest, in one account; one of an operator is another type,
 stored elsewhere, so that neither is ever mistaken for the other. A session is over after 12 hours without
-use, 30 days after it began, or when it was ended. Keys and money need a sign-in in the last 15 minutes.
+use, 30 days after it began, or when it was ended. Keys, members and what operators do with money need a
+sign-in in the last 15 minutes.
 """
 
 from datetime import datetime, timedelta
