@@ -120,12 +120,6 @@ async def test_no_page_has_a_broken_link_or_loads_from_another_origin(http: http
     assert visited >= {f"/docs/api/on_{kind.replace('.', '_')}" for kind in EventKind}
 
 
-async def test_a_slash_at_the_end_leads_to_the_reference(http: httpx.AsyncClient) -> None:
-    answer = await http.get(f"{BASE_URL}/docs/")
-    assert answer.status_code == 307
-    assert urljoin(f"{BASE_URL}/docs/", answer.headers["Location"]) == f"{BASE_URL}/docs"
-
-
 @pytest.mark.spec("9/3")
 async def test_the_content_policy_of_the_pages_allows_their_own_style_and_nothing_else(
     http: httpx.AsyncClient,

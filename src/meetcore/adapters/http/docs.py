@@ -78,7 +78,6 @@ class DocsPages:
         return [
             Route("/", _root),
             Route("/docs", self._index),
-            Route("/docs/", RedirectResponse("../docs")),
             Route("/docs/api/{name}", self._operation),
             Route("/docs/errors", self._errors),
             Route("/docs/errors/{code}", self._error),
