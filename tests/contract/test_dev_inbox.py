@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
 from typing import Any
-from urllib.parse import urljoin
 from uuid import UUID
 
 import httpx
@@ -204,13 +203,6 @@ async def test_the_json_is_of_one_path_where_it_is_asked_for_and_ends_its_line()
         others = await browser.get("/inbox.json?path=/hooks")
     assert len(found.json()["data"]) == 1
     assert others.text == '{"data": []}\n'
-
-
-async def test_a_slash_at_the_end_leads_to_the_page():
-    async with Service().browser() as browser:
-        answer = await browser.get("/inbox/")
-        assert answer.status_code == 307
-        assert urljoin("/inbox/", answer.headers["Location"]) == "/inbox"
 
 
 @pytest.mark.parametrize(

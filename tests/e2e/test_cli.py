@@ -433,8 +433,9 @@ def test_the_start_logs_the_provider_and_the_tiers_too_large_for_any_host(site: 
     file = tmp_path / "tiers.toml"
     file.write_text("".join(f"[[tier]]\nid = {tier}\n{other_fields}\n" for tier in (small, large)))
     with site.serve(tiers_file=file) as server:
+        line = f"meetcore serves {server.url}, meetings run on sandbox"
+        until(lambda: line in server.err.read_text(), "the address is logged")
         log = server.err.read_text()
-    assert f"meetcore serves {server.url}, meetings run on sandbox" in log
     [line] = [json.loads(each) for each in log.splitlines() if "no host can carry" in each]
     assert line["tiers"] == ["large"]
     with site.serve() as server:

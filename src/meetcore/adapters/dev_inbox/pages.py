@@ -18,7 +18,7 @@ from attrs import asdict, field, frozen
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from meetcore.adapters.dev_inbox.receiver import KEPT, MAILS_KEPT, Delivery, InboxApp, MailInbox
@@ -80,7 +80,6 @@ def inbox_routes(
         Route(path, page, methods=["GET"], middleware=own)
         for path, page in (
             (INBOX_PATH, pages.page),
-            (f"{INBOX_PATH}/", pages.without_slash),
             (f"{INBOX_PATH}.json", pages.json),
             (MAIL_PATH, guard.of(pages.mail_page)),
             (f"{MAIL_PATH}.json", guard.of(pages.mails_json)),
@@ -123,9 +122,6 @@ class _Pages:
     async def json(self, request: Request) -> Response:
         path = request.query_params.get("path")
         return _json([_record(each) for each in self.inbox.deliveries if path in (None, each.path)])
-
-    async def without_slash(self, _: Request) -> Response:
-        return RedirectResponse(f"..{INBOX_PATH}", headers=_HEADERS)
 
     async def mail_page(self, request: Request) -> Response:
         found = self.mails.mails
