@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from statistics import median
 from typing import Any, ClassVar, Protocol
 from uuid import uuid4
 
@@ -289,17 +290,14 @@ class RemoteNotifierContract(WorkerNotifierContract):
 
 
 def assert_is_cheap(notifier: runtime.WorkerNotifier) -> None:
-    """Check that a thousand notifications take less than a second.
-
-    The best of five rounds counts: in the others the thread may have waited for a processor.
-    """
+    """Check that a thousand notifications take less than a second, by the median of three rounds."""
     took_s: list[float] = []
-    while not took_s or (took_s[-1] >= 1.0 and len(took_s) < 5):
+    for _ in range(3):
         began = time.perf_counter()
         for _ in range(1000):
             notifier.notify()
         took_s.append(time.perf_counter() - began)
-    assert min(took_s) < 1.0
+    assert median(took_s) < 1.0
     gc.collect()
     began = time.thread_time()
     for _ in range(10_000):

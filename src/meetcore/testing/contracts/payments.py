@@ -363,9 +363,10 @@ class GatewayFaultsContract:
     async def test_a_page_whose_answer_was_lost_takes_money_once(self, faulty: FaultyRig, fault: str) -> None:
         order = order_for(faulty)
         faulty.play.plan(fault, "open", is_done=True)
-        while not faulty.play.has_met():
-            with pytest.raises(payments.GatewayUnknown):
-                await faulty.gateway_for(fault).open_checkout(order)
+        async with asyncio.timeout(60):
+            while not faulty.play.has_met():
+                with pytest.raises(payments.GatewayUnknown):
+                    await faulty.gateway_for(fault).open_checkout(order)
         page = await faulty.gateway.open_checkout(order)
         await faulty.play.pay(order.payment_id)
         answer = await found_answer(faulty, payment_of(order, page))
@@ -376,9 +377,10 @@ class GatewayFaultsContract:
     async def test_a_refund_whose_answer_was_lost_is_sent_once(self, faulty: FaultyRig, fault: str) -> None:
         payment = await paid_payment(faulty)
         faulty.play.plan(fault, "refund", is_done=True)
-        while not faulty.play.has_met():
-            with pytest.raises(payments.GatewayUnknown):
-                await faulty.gateway_for(fault).refund(payment, refund_of(payment, 5_000))
+        async with asyncio.timeout(60):
+            while not faulty.play.has_met():
+                with pytest.raises(payments.GatewayUnknown):
+                    await faulty.gateway_for(fault).refund(payment, refund_of(payment, 5_000))
         assert await faulty.play.sent_back(payment.id) == 5_000
         await faulty.gateway.refund(payment, refund_of(payment, 5_000))
         assert await faulty.play.sent_back(payment.id) == 5_000
