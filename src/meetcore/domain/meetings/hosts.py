@@ -59,12 +59,6 @@ class Host:
         is_counted = self.creations_on == at.astimezone(UTC).date() and self.creations > 0
         return evolve(self, creations=self.creations - 1) if is_counted else self
 
-    def creations_left(self, at: datetime, per_day: int) -> int:
-        """Return how many meetings it may still be given on an instant's day; 0 while it cannot take one."""
-        if not self.can_take(at, per_day):
-            return 0
-        return per_day - (self.creations if self.creations_on == at.astimezone(UTC).date() else 0)
-
     def next_creation_at(self, at: datetime, per_day: int | None) -> datetime | None:
         """Return the first instant from `at` on for a new meeting; `None` for a disabled host."""
         if not self.is_active:

@@ -79,6 +79,11 @@ class ActionOrigin:
     client_address: str | None = None
     is_impersonated: bool = False
 
+    @property
+    def member_id(self) -> UUID | None:
+        """The user of the acting member, if the actor is one."""
+        return self.actor.id if self.actor.kind is ActorKind.MEMBER else None
+
 
 SERVICE: Final = ActionOrigin(Actor(ActorKind.SYSTEM, None, "meetcore"))
 """The service itself, without a request."""

@@ -83,11 +83,11 @@ class KeyAdministration:
         unique = tuple(dict.fromkeys(scopes))
         key = ApiKey(
             new_id or self.runtime.new_id(now), account_id, unique, daily_cap, now, expires_at,
-            name=name, last_four=last_four(text), created_by=self._member_id,
+            name=name, last_four=last_four(text), created_by=self.origin.member_id,
         )  # fmt: skip
         async with self.store.begin() as tx:
             await lock_unerased(tx, account_id)
-            await check_role(tx, account_id, self._member_id, roles.Action.MANAGE_KEYS)
+            await check_role(tx, account_id, self.origin.member_id, roles.Action.MANAGE_KEYS)
             await _check_new(tx, new_id)
             await add_key(tx, key, text, now)
             await self._record(
@@ -109,9 +109,11 @@ class KeyAdministration:
         text = mint(self.key_prefix, self.runtime.entropy.token_bytes(SECRET_BYTES))
         async with self.store.begin() as tx:
             key = await tx.registry.load_key(key_id)
-            await check_role(tx, key.account_id, self._member_id, roles.Action.MANAGE_KEYS)
+            await check_role(tx, key.account_id, self.origin.member_id, roles.Action.MANAGE_KEYS)
             await _check_new(tx, new_id)
-            rolled = roll(key, overlap_h, new_id or self.runtime.new_id(now), text, now, self._member_id)
+            rolled = roll(
+                key, overlap_h, new_id or self.runtime.new_id(now), text, now, self.origin.member_id
+            )
             await tx.registry.save_key_end(rolled.old)
             await add_key(tx, rolled.new, text, now)
             await self._record(
@@ -125,7 +127,7 @@ class KeyAdministration:
         now = self.runtime.now()
         async with self.store.begin() as tx:
             before = await tx.registry.load_key(key_id)
-            await check_role(tx, before.account_id, self._member_id, roles.Action.MANAGE_KEYS)
+            await check_role(tx, before.account_id, self.origin.member_id, roles.Action.MANAGE_KEYS)
             key = await tx.registry.revoke_key(key_id, now)
             if key != before:
                 action = "key.revoked" if key.client_id is None else "grant.revoked"
@@ -137,7 +139,7 @@ class KeyAdministration:
         now = self.runtime.now()
         async with self.store.begin() as tx:
             before = await tx.registry.load_key(key_id)
-            await check_role(tx, before.account_id, self._member_id, roles.Action.MANAGE_CAPS)
+            await check_role(tx, before.account_id, self.origin.member_id, roles.Action.MANAGE_CAPS)
             key = await tx.registry.set_daily_cap(key_id, daily_cap)
             if key != before:
                 await self._record(
@@ -145,12 +147,6 @@ class KeyAdministration:
                     after=daily_cap,
                 )  # fmt: skip
         return key
-
-    @property
-    def _member_id(self) -> UUID | None:
-        """The acting member, if the actor is one."""
-        actor = self.origin.actor
-        return actor.id if actor.kind is audit.ActorKind.MEMBER else None
 
     async def _record(
         self, tx: Transaction, now: datetime, action: str, account_id: UUID | None, target_id: UUID,
@@ -212,6 +208,7 @@ class Administration:
         now = self.runtime.now()
         async with self.store.begin() as tx:
             before = (await tx.registry.load_account(account_id)).low_threshold
+            await check_role(tx, account_id, self.origin.member_id, roles.Action.MANAGE_SETTINGS)
             if before != credits:
                 await tx.registry.set_low_threshold(account_id, credits)
                 await self._record(
@@ -223,6 +220,7 @@ class Administration:
         now = self.runtime.now()
         async with self.store.begin() as tx:
             was_on = (await tx.registry.load_account(account_id)).statements_mailed is not None
+            await check_role(tx, account_id, self.origin.member_id, roles.Action.MANAGE_SETTINGS)
             if was_on is not is_on:
                 month = statements.last_closed(now).first_day if is_on else None
                 await tx.registry.set_statements_mailed(account_id, month)

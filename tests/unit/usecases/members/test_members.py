@@ -216,7 +216,8 @@ async def test_an_owner_who_is_one_no_more_changes_nothing(at: AccessHarness) ->
     other = await at.join(one, "b@example.com", Role.OWNER)
     assert one.user is not None
     assert other.user is not None
-    members, keys = at.access().members, at.harness.process().dashboard.keys
+    members, dashboard = at.access().members, at.harness.process().dashboard
+    keys = dashboard.keys
     invited = (await members.invite(one, "c@example.com", Role.VIEWER, None)).invitation
     minted = await keys.create(one, None, "K", [], None, None, None)
     await members.change_role(one, other.user.id, Role.VIEWER, None)
@@ -228,6 +229,8 @@ async def test_an_owner_who_is_one_no_more_changes_nothing(at: AccessHarness) ->
         keys.roll(other, None, minted.key.id, 1, None),
         keys.set_daily_cap(other, None, minted.key.id, 5),
         keys.revoke(other, None, minted.key.id),
+        dashboard.settings.set_low_threshold(other, None, 5),
+        dashboard.settings.set_statement_mails(other, None, is_on=True),
     ):
         with pytest.raises(ActionNotAllowed):
             await change

@@ -4,8 +4,7 @@
 -- the account is locked before the host; IS NOT FALSE keeps the planner from the index of all active hosts.
 -- `is_contended`: a host is free, but locked by another transaction. A larger host is not taken while the smaller ones
 -- are only locked: one may be released, and a large meeting would find none. `creations_left` is what the hosts with
--- the seats have left of the day (`domain.meetings.hosts.Host.creations_left`), `creations_used` what of it was the
--- account's.
+-- the seats have left of the day (`domain.meetings.hosts.DayCreations`), `creations_used` what the account used of it.
 WITH locked AS MATERIALIZED (
     SELECT a.version, {FUNDS.select} FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
 ), nearby AS MATERIALIZED (
