@@ -312,11 +312,19 @@ async def test_a_wrong_filter_is_said_and_gives_no_file(
     assert (page.status_code, "There is a problem" in page.text) == (200, True)
 
 
-async def test_an_unknown_status_of_meetings_is_said(customer: Customer, sign_in: SignIn) -> None:
+async def test_an_unknown_choice_in_a_filter_is_said(customer: Customer, sign_in: SignIn) -> None:
     browser = await sign_in(customer.account_id)
-    for query in ("status=nope", "status=nope&view=week"):
-        assert "Choose one from the list." in (await browser.get(f"/dashboard/meetings?{query}")).text
-    assert "There is a problem" not in (await browser.get("/dashboard/meetings?status=ended")).text
+    webhook = (await customer.make_webhook())["id"]
+    unknown, listed = (
+        ("meetings?status=nope", "meetings?status=nope&view=week", "requests?status=6", "requests?path=/nope",
+         "requests?code=nope", f"webhooks/{webhook}?status=nope", f"webhooks/{webhook}?kind=nope"),
+        ("meetings?status=ended", "requests?status=4&path=/meetings&code=not_found", "requests?path=unknown",
+         f"webhooks/{webhook}?status=pending&kind=meeting.created"),
+    )  # fmt: skip
+    for path in unknown:
+        assert "Choose one from the list." in (await browser.get(f"/dashboard/{path}")).text, path
+    for path in listed:
+        assert "There is a problem" not in (await browser.get(f"/dashboard/{path}")).text, path
 
 
 async def test_texts_of_users_are_isolated_from_others(customer: Customer, sign_in: SignIn) -> None:

@@ -345,7 +345,7 @@ async def test_a_refused_form_is_corrected_and_sent_again(customer: Customer, vi
     browser, body = await visitors.member(poor.account_id), poor.body()
     fields = {name: str(body[name]) for name in ("title", "date", "start_time", "pricing_tier_id")}
     refused = await browser.post(path, **fields, seen_credits="10", form_key="a")
-    assert "This needs 10 credits, and 0 are available." in refused.text
+    assert "Credits needed: 10. Available: 0." in refused.text
     await customer.harness.administration.top_up(poor.account_id, 10, None)
     form = form_fields(refused.text, path)["form_key"]
     assert (await browser.post(path, **fields, seen_credits="10", form_key=form)).status_code == 303

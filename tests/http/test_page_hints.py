@@ -343,7 +343,7 @@ async def test_the_form_of_a_meeting_says_how_to_get_credits(harness: ApiHarness
     poorest = await visitors.member((await harness.customer(credits=0)).account_id)
     assert few in (await poorest.get(form)).text.partition("<fieldset")[2], "below the prices"
     _, page = await price(developer, harness, with_recording="on", seen_credits="15")
-    assert_contains(page, "This needs 15 credits, and 12 are available.", few, ASK, absent=["Buy credits"])
+    assert_contains(page, "Credits needed: 15. Available: 12.", few, ASK, absent=["Buy credits"])
     assert few not in (await (await visitors.member(rich.account_id)).get(form)).text
 
 

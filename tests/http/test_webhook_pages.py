@@ -60,7 +60,7 @@ async def test_deliveries_are_filtered_and_the_filters_last_over_pages(
     assert (await found(query))[:2] == (1, 0)
     assert (await found(f"day={today - timedelta(days=1)}"))[:2] == (0, 0)
     for nonsense in ("day=x", "kind=x&status=y&before=z"):
-        assert (await browser.get(f"{page}?{nonsense}")).status_code in (200, 422)
+        assert "There is a problem" in (await browser.get(f"{page}?{nonsense}")).text
 
 
 async def test_deliveries_are_found_by_the_id_of_an_event_or_of_a_meeting(

@@ -174,7 +174,7 @@ FORM: Final = "form"
 """The name under which a problem stands that belongs to no field."""
 
 _REFUSALS: Final[Mapping[str, str]] = {
-    "insufficient_credits": _("This needs %(required)s credits, and %(available)s are available."),
+    "insufficient_credits": _("Credits needed: %(required)s. Available: %(available)s."),
     "idempotency_key_reused": _("The form was sent before with other values. Load it again."),
     "rate_limited": _("Too many attempts. Wait a minute and try again."),
     "service_unavailable": _(

@@ -307,12 +307,13 @@ async def _nothing() -> Sequence[request_log.LoggedRequest]:
 
 
 async def _list_requests(visit: Visit, days: forms.DayRange) -> Sequence[request_log.LoggedRequest]:
-    status, path, code = (visit.query(name) for name in ("status", "path", "code"))
+    status = forms.read_choice(visit, "status", map(str, _CLASSES), days.errors)
+    path = forms.read_choice(visit, "path", (*_PATHS, _UNKNOWN), days.errors)
     wanted = views.RequestFilter(
         forms.read_key(visit),
-        int(status) if status in map(str, _CLASSES) else None,
-        "" if path == _UNKNOWN else path if path in _PATHS else None,
-        code if code in STATUS else None,
+        None if status is None else int(status),
+        "" if path == _UNKNOWN else path,
+        forms.read_choice(visit, "code", STATUS, days.errors),
         days.begins_at,
         days.ends_at,
     )

@@ -3,8 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from uuid import UUID
 
 from attrs import evolve
@@ -306,8 +305,8 @@ async def _show(
     health = await use.find_endpoint(who, endpoint_id, visit.now)
     endpoint = health.endpoint
     wanted = views.DeliveryFilter(
-        _chosen(deliveries.DeliveryStatus, visit.query("status")),
-        _chosen(events.EventKind, visit.query("kind")),
+        forms.read_choice(visit, "status", deliveries.DeliveryStatus, days.errors),
+        forms.read_choice(visit, "kind", events.EventKind, days.errors),
         days.begins_at,
         days.ends_at,
         _about(visit.query("about").strip()),
@@ -348,13 +347,6 @@ def _about(text: str) -> UUID | None:
         return UUID(text) if text else None
     except ValueError:
         return _NO_ID
-
-
-Choice = TypeVar("Choice", bound=StrEnum)
-
-
-def _chosen(kind: type[Choice], text: str) -> Choice | None:
-    return kind(text) if text in set(kind) else None
 
 
 def _edit_form(
