@@ -151,7 +151,11 @@ async def test_late_money_is_accepted_after_a_question(customer: Customer, sign_
         '"amount": 555000',
     )  # fmt: skip
     asked = html.unescape((await browser.post(f"{path}/accept", page=path)).text)
-    assert_contains(asked, "Accept the payment?", "500 credits and a receipt of IDR\N{NO-BREAK SPACE}555,000")
+    assert_contains(
+        asked,
+        f"Accept the payment {payment_id} of ",
+        "500 credits and a receipt of IDR\N{NO-BREAK SPACE}555,000",
+    )
     assert await customer.balance() == before
     done = await browser.post(f"{path}/accept", page=path, confirmed="yes")
     assert done.headers["location"] == f"{path}?done=payment_accepted"
@@ -171,7 +175,12 @@ async def test_a_doubt_is_closed_with_a_reason(customer: Customer, sign_in: Sign
     assert refused.status_code == 422
     assert_contains(refused.text, "Write 1 to 200 characters.", 'href="#f-reason"', 'id="f-reason"')
     asked = (await browser.post(f"{path}/dismiss", page=path, reason="sent back")).text
-    assert_contains(html.unescape(asked), "Close the doubt?", "The payment fails.", 'value="sent back"')
+    assert_contains(
+        html.unescape(asked),
+        f"Close the doubt about the payment {payment_id} of ",
+        "The payment fails.",
+        'value="sent back"',
+    )
     done = await browser.post(f"{path}/dismiss", page=path, reason="sent back", confirmed="yes")
     assert done.headers["location"] == f"{path}?done=doubt_closed"
     closed = await shown(browser, payment_id)

@@ -59,9 +59,12 @@ async def show_payment(visit: ConsoleVisit) -> Response:
 
 
 async def _ask_to_accept(visit: ConsoleVisit) -> Question:
-    payment = (await _find(visit)).payment
+    found = await _find(visit)
+    payment = found.payment
     return Question(
-        visit.text("Accept the payment?"),
+        visit.text(
+            "Accept the payment %(payment)s of %(account)s?", payment=payment.id, account=found.account_name
+        ),
         visit.look.plural(
             "The account gets %(credits)s credit and a receipt of %(amount)s.",
             "The account gets %(credits)s credits and a receipt of %(amount)s.",
@@ -87,15 +90,22 @@ async def accept(visit: ConsoleVisit) -> Response:
 
 
 async def _ask_to_dismiss(visit: ConsoleVisit) -> Question | None:
-    payment = (await _find(visit)).payment
+    found = await _find(visit)
     if _reason_problem(visit):
         return None
     outcome = (
         _("The payment fails. The account gets no credits for it.")
-        if payment.status is PaymentStatus.PENDING
+        if found.payment.status is PaymentStatus.PENDING
         else _("Nothing is moved, here or at the gateway. The same doubt does not come again.")
     )
-    return Question(visit.text("Close the doubt?"), visit.text(outcome), visit.text("Close the doubt"))
+    return Question(
+        visit.text(
+            "Close the doubt about the payment %(payment)s of %(account)s?",
+            payment=found.payment.id, account=found.account_name,
+        ),
+        visit.text(outcome),
+        visit.text("Close the doubt"),
+    )  # fmt: skip
 
 
 @ConsolePage("POST", f"{_ONE}/dismiss", OperatorAction.APPROVE_CREDITS, needs_fresh=True, ask=_ask_to_dismiss)
