@@ -25,7 +25,6 @@ from meetcore.domain.members.sign_in import InvalidMinutes
 from meetcore.domain.money.ledger import InvalidAmount, InvalidReason, InvalidReference
 from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.domain.requests.keys import InvalidExpiry, InvalidName, InvalidOverlap
-from meetcore.domain.texts import count_of
 from meetcore.ports import store
 
 T = TypeVar("T")
@@ -66,9 +65,7 @@ def _refusal_of(error: Exception, *, is_repeatable: bool) -> tuple[str, str, Exi
         case InvalidAmount():
             return "invalid_amount", str(error), ExitCode.USAGE
         case InsufficientCredits():
-            message = (
-                f"only {count_of(error.details['available'], 'credit')} can be taken: no more is available"
-            )
+            message = f"only {error.details['available']} of the account's credits can be taken"
             return error.code, message, ExitCode.REFUSED
         case DomainError():
             return error.code, error.message, ExitCode.REFUSED
