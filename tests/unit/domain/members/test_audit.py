@@ -58,6 +58,19 @@ def test_a_meeting_is_shown_with_its_title_where_that_is_known(title: str | None
     assert dict(shown.details) == {"credits": 10} | ({} if title is None else {"title": title})
 
 
+@pytest.mark.parametrize(
+    ("actor", "member_id"),
+    [
+        (audit.member_actor(UUID(int=1)), UUID(int=1)),
+        (audit.guest_actor(UUID(int=1), "owner"), None),
+        (audit.operator_actor(UUID(int=1), "sari@example.test"), None),
+        (audit.SERVICE.actor, None),
+    ],
+)
+def test_an_origin_names_the_member_who_acts(actor: audit.Actor, member_id: UUID | None) -> None:
+    assert audit.ActionOrigin(actor).member_id == member_id
+
+
 def test_repetitions_are_counted_by_action_and_subject() -> None:
     counted = audit.repeat_counter("session.refused", UUID(int=1))
     assert counted == audit.repeat_counter("session.refused", UUID(int=1))
