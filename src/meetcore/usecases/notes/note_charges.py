@@ -90,9 +90,13 @@ class NoteQueue:
     ) -> int:
         """Queue the note that a meeting was made with, in Indonesian, on the cap of the meeting's key.
 
-        Where one in this language is there already, even a failed one, nothing is done. Returns how many
-        deliveries of its failure are due.
+        Nothing is done before the meeting is over and all of the recording is measured, nor where a note in
+        this language is there already, even a failed one. Returns how many deliveries of its failure are due.
         """
+        is_over = meeting.status is MeetingStatus.ENDED
+        is_shown = recording.status is recordings.RecordingStatus.AVAILABLE
+        if not (meeting.options.auto_notulen and is_over and is_shown) or recordings.needs_work(recording):
+            return 0
         language = Language.INDONESIAN
         known = await tx.notes.load_of_recording(meeting.account_id, recording.id)
         if any(note.language is language for note in known):
@@ -242,9 +246,6 @@ class ConcludeRecording:
         recording = await tx.recordings.load(meeting.account_id, meeting.id)
         if recording is None:
             return await self._give_up(tx, view) if is_last else 0
-        is_shown = recording.status is recordings.RecordingStatus.AVAILABLE
-        if not (view.meeting.options.auto_notulen and is_shown):
-            return 0
         return await self.queue.add_for_meeting(tx, view.meeting, recording, self.runtime.now())
 
     async def _give_up(self, tx: Transaction, view: LeaseView) -> int:

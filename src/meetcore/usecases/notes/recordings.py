@@ -225,11 +225,11 @@ class WorkOnRecordings:
             length_s = await self._length(task, file)
             async with self.store.begin() as tx:
                 lengths_s = {(file.provider_file_id, file.size_bytes): length_s}
-                due, is_new = await self._keep(tx, recording, lengths_s)
+                due, is_measured = await self._keep(tx, recording, lengths_s)
             recording = recordings.measure(recording, lengths_s)
             if due:
                 self.notifier.notify()
-            if is_new:
+            if is_measured:
                 self.notes_notifier.notify()
 
     async def _length(self, task: views.RecordingTask, file: recordings.RecordingFile) -> float:
@@ -257,21 +257,17 @@ class WorkOnRecordings:
     async def _keep(
         self, tx: Transaction, recording: recordings.Recording, lengths_s: Mapping[tuple[str, int], float]
     ) -> tuple[int, bool]:
-        """Write lengths; return how many deliveries are due, and whether the recording is shown now."""
+        """Write lengths; return how many deliveries are due, and whether all is measured: notes can begin."""
         account_id, meeting_id, now = recording.account_id, recording.meeting_id, self.runtime.now()
         view = await tx.meetings.load_locked(account_id, meeting_id, None)
         latest = await tx.recordings.load(account_id, meeting_id)
         if view is None or latest is None:
             return 0, False
         measured = recordings.measure(latest, lengths_s)
-        is_new = latest.status is not measured.status
-        if not is_new:
-            return await tx.recordings.save(measured), False
         facts = recordings.became_ready(latest, measured, now)
         due = await tx.recordings.save(measured, events_of(self.runtime, now, *facts))
-        if view.meeting.options.auto_notulen and view.meeting.status is meetings.MeetingStatus.ENDED:
-            due += await self.queue.add_for_meeting(tx, view.meeting, measured, now)
-        return due, True
+        due += await self.queue.add_for_meeting(tx, view.meeting, measured, now)
+        return due, not recordings.needs_work(measured)
 
 
 async def end_recording(

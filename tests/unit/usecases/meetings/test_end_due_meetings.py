@@ -9,7 +9,7 @@ from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
 from meetcore.domain.errors import UpstreamError
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.sessions import Session
-from meetcore.domain.notes.notes import Language, NoteFault, describe
+from meetcore.domain.notes.notes import Language, NoteFault, NoteStatus, describe
 from meetcore.domain.notes.recordings import RecordingStatus
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.recording_files import FilesUnavailable
@@ -242,6 +242,25 @@ async def test_notes_begin_when_the_meeting_is_over_and_not_after_a_test_call():
     assert len(harness.notes()) == 1
     await look_until_the_last(harness)
     assert len(harness.notes()) == 1
+
+
+async def test_notes_wait_for_the_files_of_a_later_session_to_be_measured():
+    meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
+    one = NoteScenario(harness, meeting)
+    await one.record(recorded("call", 60.0))
+    await one.measure()
+    harness.clock.set(meeting.end_at)
+    await harness.end_due_meetings().sweep()
+    await one.record(recorded("rapat", minutes_in=30))
+    for _ in range(2):
+        await harness.end_due_meetings().sweep()
+        assert harness.notes() == []
+    assert due_in_s(harness) is None
+    await one.measure()
+    await one.finish()
+    (note,) = harness.notes()
+    assert (note.status, note.duration_s) == (NoteStatus.COMPLETED, 660)
+    one.prove()
 
 
 async def test_a_note_in_english_that_was_asked_for_early_takes_the_place_of_no_other():
