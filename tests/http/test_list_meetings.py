@@ -245,17 +245,23 @@ GONE = (410, "gone")
 FAR = timedelta(days=2_000)
 
 
-async def remove(harness: ApiHarness) -> None:
-    """Remove everything that is over, as if it were long past its retention."""
-    await harness.query("UPDATE retention_progress SET due_at = now(), after_id = NULL")
-    await harness.query("UPDATE meetings SET due_at = NULL WHERE status IN ('ended', 'cancelled')")
-    await harness.query("DELETE FROM orphan_checks")
-    later = harness.application.runtime.now() + FAR
-    for removal in (
-        harness.application.ports.retention.remove_notes,
-        harness.application.ports.retention.remove_meetings,
-    ):
-        assert await removal(later, 100_000) is not None
+async def remove(harness: ApiHarness, meeting_id: str) -> None:
+    """Remove everything that is over, as if it were long past its retention.
+
+    Rounds follow until the meeting is removed: one passes over what the service's worker holds meanwhile.
+    """
+
+    async def is_removed() -> bool:
+        await harness.query("UPDATE retention_progress SET due_at = now(), after_id = NULL")
+        await harness.query("UPDATE meetings SET due_at = NULL WHERE status IN ('ended', 'cancelled')")
+        await harness.query("UPDATE recordings SET due_at = NULL WHERE status = 'expired'")
+        await harness.query("DELETE FROM orphan_checks")
+        later = harness.application.runtime.now() + FAR
+        await harness.application.ports.retention.remove_notes(later, 100_000)
+        await harness.application.ports.retention.remove_meetings(later, 100_000)
+        return not await harness.query("SELECT FROM meetings WHERE id = %s", meeting_id)
+
+    await until(is_removed)
 
 
 @pytest.mark.spec("7/410", "5/8")
@@ -266,7 +272,7 @@ async def test_a_removed_meeting_is_gone_for_its_account_and_unknown_to_others(
     kept = await customer.make_meeting()
     await customer.delete(f"/meetings/{cancelled['id']}")
     before = (await customer.get("/credits/transactions")).json()
-    await remove(harness)
+    await remove(harness, cancelled["id"])
     path = f"/meetings/{cancelled['id']}"
     assert code_of(await customer.get(path)) == GONE
     assert code_of(await customer.delete(path)) == GONE
@@ -284,13 +290,12 @@ async def test_a_removed_recording_and_its_note_are_gone(harness: ApiHarness, cu
     recording = await store_recording(customer)
     note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
     await customer.delete(f"/recordings/{recording['id']}")
-    await customer.query("UPDATE recordings SET due_at = NULL WHERE id = %s", recording["id"])
     await customer.query(
         "DELETE FROM host_reservations WHERE account_id = %s AND meeting_id = %s",
         customer.account_id, recording["meeting_id"],
     )  # fmt: skip
     await customer.query("UPDATE meetings SET status = 'ended' WHERE id = %s", recording["meeting_id"])
-    await remove(harness)
+    await remove(harness, recording["meeting_id"])
     for path in (
         f"/notes/{note['id']}",
         f"/meetings/{recording['meeting_id']}",
