@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
@@ -178,7 +179,7 @@ class Buyer:
         async def ask(process: Process) -> Outcome:
             application, now = process.application, self.loop.now()
             caller = await application.ports.queries.find_caller(self.digest)
-            order = application.api.start_payment.order(PACKAGE, None, now)
+            order = partial(application.api.start_payment.order, PACKAGE, None, now)
             return cast("Outcome", await application.api.start_payment(caller, order, request, now))
 
         times = 1 + (self.loop.random.random() < 0.2)

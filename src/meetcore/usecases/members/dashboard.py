@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -154,7 +155,7 @@ class CreditsByHand:
     ) -> Outcome:
         """Start a payment; see `StartPayment`."""
         check_member(who, roles.Action.BUY_CREDITS)
-        order = self.start.order(package_id, credits, form.at)
+        order = partial(self.start.order, package_id, credits, form.at)
         request = form_request(form, "/dashboard/credits", {"package_id": package_id, "credits": credits})
         return await self.start(caller_of(who, form), order, request, form.at, language)
 

@@ -8,6 +8,7 @@ A process that dies in between leaves a payment whose page was not handed out. A
 same payment up again; without one, `FollowPayments` finds that nothing can be paid, and the payment fails.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -63,12 +64,16 @@ class StartPayment:
         return self.packages.order_credits(credits or 0)
 
     async def __call__(
-        self, caller: Caller, order: CreditOrder, request: IdempotentRequest, now: datetime,
+        self, caller: Caller, order: Callable[[], CreditOrder], request: IdempotentRequest, now: datetime,
         language: str = "id",
     ) -> Outcome:  # fmt: skip
         """Start a payment, once for each key; the outcome holds the page on which it is paid.
 
+        `order` prices it, and is called for a new payment only: a repeated request gets the first one, though
+        the package is sold no more.
+
         Raises:
+            NotFound, Unprocessable: of the order.
             Unprocessable: no gateway is set, or too many payments of the account are pending.
             UpstreamError: the gateway refused or did not answer.
         """
@@ -93,8 +98,9 @@ class StartPayment:
         return await self._hand_out(caller, opened, request, now)
 
     async def _claim(
-        self, tx: Transaction, caller: Caller, order: CreditOrder, request: IdempotentRequest, now: datetime
-    ) -> Outcome | payments.Payment:
+        self, tx: Transaction, caller: Caller, order: Callable[[], CreditOrder], request: IdempotentRequest,
+        now: datetime,
+    ) -> Outcome | payments.Payment:  # fmt: skip
         """Bind the key to a pending payment: a new one, or the one that an earlier request began."""
         account_id, earlier = caller.account.id, None
         if request.key is None:
@@ -106,6 +112,7 @@ class StartPayment:
             earlier = await _find_pending(tx, lookup.subject_id)
         if earlier is not None:
             return earlier
+        bought = order()
         if await tx.payments.count_pending(account_id) >= payments.MAX_PENDING:
             raise payments.TooManyPending(
                 f"{payments.MAX_PENDING} payments wait to be paid. Pay one of them, or let one expire; "
@@ -114,8 +121,8 @@ class StartPayment:
         assert self.gateway is not None
         payment = payments.Payment(
             id=self.runtime.new_id(now), account_id=account_id, gateway=self.gateway.name,
-            credits=order.credits, price=order.price, tax=order.tax, currency=order.currency, created_at=now,
-            expires_at=now + payments.PAYABLE_FOR, package_id=order.package_id,
+            credits=bought.credits, price=bought.price, tax=bought.tax, currency=bought.currency,
+            created_at=now, expires_at=now + payments.PAYABLE_FOR, package_id=bought.package_id,
             api_key_id=caller.key.id if caller.origin is None else None,
             next_look_at=now + payments.FIRST_LOOK,
         )  # fmt: skip

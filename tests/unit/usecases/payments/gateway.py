@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -105,6 +106,7 @@ class PaymentHarness:
     harness: ApplicationHarness = field(factory=lambda: ApplicationHarness(credits=0))
     payments: MemoryPayments = field(factory=MemoryPayments)
     faults: FaultPlan = field(factory=FaultPlan)
+    packages: PackageCatalogue = PACKAGES
 
     async def start(self) -> PaymentHarness:
         """Empty the store and open the account."""
@@ -121,13 +123,15 @@ class PaymentHarness:
             gateway=FaultyGateway(sandbox, self.faults, lambda: self.payments.refund_state, point),
             store=store,
         )
-        return build(ports, Policy(packages=PACKAGES, four_eyes_above=100, **self.harness.policy), LOGGED)
+        return build(
+            ports, Policy(packages=self.packages, four_eyes_above=100, **self.harness.policy), LOGGED
+        )
 
     async def buy(self, key: str | None = None, crash_point: CrashPoint | None = None) -> Outcome:
         """Start a payment of the starter's package."""
         start, now = self.process(crash_point).payments.start, self.now()
         request = self.harness.request_key(key, "starter")
-        return await start(self.harness.caller, start.order("starter", None, now), request, now)
+        return await start(self.harness.caller, partial(start.order, "starter", None, now), request, now)
 
     async def bought(self) -> UUID:
         """Start a payment, and return its id."""

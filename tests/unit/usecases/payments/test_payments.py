@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 import pytest
+from attrs import evolve
 
 from meetcore.domain.errors import NotFound, Unprocessable, UpstreamError
 from meetcore.domain.payments.payments import ASKED_FOR, MAX_PENDING, Doubt, GatewayStatus, PaymentStatus
@@ -15,7 +17,7 @@ from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown, Notification
 from tests.support.kept_log import capture_own_logs
 from tests.unit.usecases.application import SimulatedCrash, crash_points
-from tests.unit.usecases.payments.gateway import PaymentHarness
+from tests.unit.usecases.payments.gateway import PACKAGES, PaymentHarness
 
 
 @pytest.fixture
@@ -108,6 +110,23 @@ async def test_a_refused_payment_fails_and_its_key_starts_another(shop: PaymentH
     assert str(rows[1]["id"]) == outcome.record["id"]
 
 
+@pytest.mark.spec("4/idem-replay")
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_retry_gets_the_payment_though_its_package_is_sold_no_more(
+    shop: PaymentHarness, is_lost: bool
+) -> None:
+    if is_lost:
+        shop.faults.plan("answer of open", GatewayUnknown("lost"))
+    with suppress(UpstreamError):
+        await shop.buy("k")
+    shop.packages = evolve(PACKAGES, packages={})
+    outcome = await shop.buy("k")
+    assert outcome.record is not None
+    assert list(map(str, shop.payments.kept)) == [outcome.record["id"]]
+    with pytest.raises(NotFound):
+        await shop.buy("another")
+
+
 @pytest.mark.parametrize("call", ["open", "answer of open"])
 async def test_a_retry_gets_the_payment_whose_answer_was_lost(shop: PaymentHarness, call: str) -> None:
     shop.faults.plan(call, GatewayUnknown("lost"))
@@ -151,7 +170,7 @@ async def test_an_account_has_a_limit_of_pending_payments(shop: PaymentHarness) 
 
 async def test_without_a_gateway_nothing_is_sold(shop: PaymentHarness) -> None:
     start, now = shop.harness.process().payments.start, shop.now()
-    order = shop.process().payments.start.order("starter", None, now)
+    order = partial(start.order, "starter", None, now)
     with pytest.raises(Unprocessable, match="Credits are not sold here"):
         await start(shop.harness.caller, order, shop.harness.request_key("k"), now)
     with pytest.raises(NotFound):

@@ -1,5 +1,7 @@
 """The operations on payments for credits (api.md, Credits)."""
 
+from functools import partial
+
 from meetcore.adapters.api import answers, bodies, examples, paging
 from meetcore.adapters.api.operation import ITS_ID, Operation, OperationRequest, UseCases
 from meetcore.domain.errors import Unprocessable, require_record
@@ -58,7 +60,7 @@ async def start_topup(use: UseCases, request: OperationRequest) -> Outcome:
     body: bodies.TopupBody = request.body
     if (body.package_id is None) == (body.credits is None):
         raise Unprocessable("Give either package_id or credits.")
-    order = use.start_payment.order(body.package_id, body.credits, request.now)
+    order = partial(use.start_payment.order, body.package_id, body.credits, request.now)
     return await use.start_payment(request.caller, order, request.required_key, request.now)
 
 
