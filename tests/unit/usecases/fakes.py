@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
 from io import BytesIO
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from attrs import define, evolve, field
 
@@ -23,10 +23,11 @@ from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.ports.ai import NOTHING_KEPT, AiRefused, KeptParts, MediaUnreadable, Sound
 from meetcore.ports.recording_files import ByteRange, FileGone, OpenFile
+from meetcore.ports.store import CommitLost
 
 __all__ = [
     "RECORDED_AT", "FakeAudioEditor", "FakeNoteWriter", "FakeRecordings", "FakeTranscriber",
-    "FaultPlan", "draft_of", "recorded", "written",
+    "FaultPlan", "draft_of", "losing", "recorded", "written",
 ]  # fmt: skip
 
 RECORDED_AT = datetime(2026, 12, 2, 2, 0, tzinfo=UTC)
@@ -257,3 +258,19 @@ def grown(file: tuple[RecordingFile, bytes], seconds: float) -> tuple[RecordingF
     name = file[0].provider_file_id
     content = f"{name} {seconds} and more".split(" and")[0].encode() + b" " * 8
     return evolve(file[0], size_bytes=len(content)), content
+
+
+class _Undone(Exception):
+    """Has a transaction keep nothing."""
+
+
+@asynccontextmanager
+async def losing(opened: AbstractAsyncContextManager[Any], is_kept: bool | None) -> AsyncIterator[Any]:
+    """A transaction whose connection is lost at its end, kept or not; `None` loses none."""
+    with suppress(_Undone):
+        async with opened as tx:
+            yield tx
+            if is_kept is False:
+                raise _Undone
+    if is_kept is not None:
+        raise CommitLost("the connection was lost at the commit")

@@ -29,6 +29,7 @@ from tests.unit.usecases.application import (
     crash_points,
     request,
 )
+from tests.unit.usecases.fakes import losing
 
 OTHERS = 3
 
@@ -88,16 +89,8 @@ class _LosingCommit:
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Any]:
         self.begun += 1
-        is_lost = self.begun == 1
-        try:
-            async with self.store.begin() as tx:
-                yield tx
-                if is_lost and not self.is_kept:
-                    raise _Undone
-        except _Undone:
-            pass
-        if is_lost:
-            raise CommitLost("the connection was lost at the commit")
+        async with losing(self.store.begin(), self.is_kept if self.begun == 1 else None) as tx:
+            yield tx
 
 
 class _CreditsMoved(NoMetrics):
@@ -131,18 +124,10 @@ class _Cut:
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Any]:
         try:
-            async with self.store.begin() as tx:
+            async with losing(self.store.begin(), self.is_kept) as tx:
                 yield tx
-                if not self.is_kept:
-                    raise _Undone
-        except _Undone:
-            pass
-        self.cut += 1
-        raise CommitLost("the connection was lost at the commit")
-
-
-class _Undone(Exception):
-    """Has a transaction keep nothing."""
+        finally:
+            self.cut += 1
 
 
 async def register_webhook(harness: ApplicationHarness) -> None:
@@ -155,6 +140,15 @@ async def register_webhook(harness: ApplicationHarness) -> None:
 def with_store(create: CreateMeeting, store: Store, metrics: Metrics = NO_METRICS) -> CreateMeeting:
     runtime = evolve(create.runtime, metrics=metrics)
     return evolve(create, store=store, provisioner=Provisioner(store, runtime, AccountTurns(store)))
+
+
+def failing(
+    harness: ApplicationHarness, is_kept: bool, number: int = 1, error: type[Exception] = CommitLost,
+    metrics: Metrics = NO_METRICS,
+) -> CreateMeeting:  # fmt: skip
+    """The use case on a store that fails."""
+    create = harness.create()
+    return with_store(create, cast("Store", _Failing(create.store, is_kept, number, error)), metrics)
 
 
 async def test_after_a_crash_at_any_point_the_customer_has_the_meeting_and_paid_once_or_neither() -> None:
@@ -182,10 +176,7 @@ async def test_it_is_two_transactions_and_replays() -> None:
 @pytest.mark.parametrize("is_kept", [False, True])
 async def test_a_reservation_whose_answer_was_lost_is_found_or_made(is_kept: bool):
     harness = await ApplicationHarness().start()
-    create = harness.create()
-    store = cast("Store", _Failing(create.store, is_kept))
-    create = with_store(create, store)
-    await harness.make("k", by=await caller_of(harness), use=create)
+    await harness.make("k", by=await caller_of(harness), use=failing(harness, is_kept))
     assert [each.status for each in harness.meetings()] == [MeetingStatus.SCHEDULED]
     assert harness.money() == (90, 0)
     harness.prove()
@@ -194,12 +185,10 @@ async def test_a_reservation_whose_answer_was_lost_is_found_or_made(is_kept: boo
 @pytest.mark.parametrize("is_kept", [False, True])
 @pytest.mark.parametrize("key", [None, "k"])
 async def test_a_settlement_whose_answer_was_lost_is_counted_and_workers_are_notified_once(
-    is_kept: bool, key: str | None
+    is_kept: bool, key: str | None, harness: ApplicationHarness
 ):
-    harness = await ApplicationHarness().start()
-    create = harness.create()
-    store, metrics = cast("Store", _Failing(create.store, is_kept, number=2)), _CreditsMoved()
-    create = with_store(create, store, metrics)
+    metrics = _CreditsMoved()
+    create = failing(harness, is_kept, 2, metrics=metrics)
     await register_webhook(harness)
     made = await harness.make(key, by=await caller_of(harness), use=create)
     (meeting,) = harness.meetings()
@@ -246,13 +235,10 @@ async def test_those_who_wrote_together_and_do_not_know_whether_it_was_kept_pay_
 @pytest.mark.parametrize("number", [1, 2], ids=["reservation", "settlement"])
 @pytest.mark.parametrize("is_kept", [False, True])
 async def test_after_a_statement_that_was_not_answered_in_time_a_retry_gets_the_meeting_and_pays_once(
-    number: int, is_kept: bool
+    number: int, is_kept: bool, harness: ApplicationHarness
 ):
     """Nothing is looked up meanwhile: another connection would wait as long."""
-    harness = await ApplicationHarness().start()
-    create = harness.create()
-    store = cast("Store", _Failing(create.store, is_kept, number, OutcomeUnknown))
-    create = with_store(create, store)
+    create = failing(harness, is_kept, number, OutcomeUnknown)
     with pytest.raises(OutcomeUnknown):
         await harness.make("k", by=await caller_of(harness), use=create)
     await harness.recover()
@@ -267,9 +253,7 @@ async def test_after_a_statement_that_was_not_answered_in_time_a_retry_gets_the_
 async def test_without_a_key_a_settlement_that_was_not_answered_in_time_is_refused_as_in_doubt(is_kept: bool):
     """It cannot be undone where it was kept: the meeting is in the list, and its event is sent."""
     harness = await ApplicationHarness().start()
-    create = harness.create()
-    store = cast("Store", _Failing(create.store, is_kept, 2, OutcomeUnknown))
-    create = with_store(create, store)
+    create = failing(harness, is_kept, 2, OutcomeUnknown)
     with pytest.raises(ServiceUnavailable, match="GET /meetings") as refused:
         await harness.make(by=await caller_of(harness), use=create)
     harness.clock.advance(refused.value.retry_after_s)
@@ -282,9 +266,7 @@ async def test_without_a_key_a_settlement_that_was_not_answered_in_time_is_refus
 
 async def test_without_a_key_nothing_is_in_doubt_where_the_reservation_was_not_answered_in_time():
     harness = await ApplicationHarness().start()
-    create = harness.create()
-    store = cast("Store", _Failing(create.store, True, 1, OutcomeUnknown))
-    create = with_store(create, store)
+    create = failing(harness, True, 1, OutcomeUnknown)
     with pytest.raises(OutcomeUnknown):
         await harness.make(by=await caller_of(harness), use=create)
     await harness.recover()

@@ -24,6 +24,7 @@ from meetcore.usecases.money.turns import FailedBatch
 from meetcore.usecases.requests.administration import Administration
 from tests.support.transactions import Customer, new_endpoint
 from tests.unit.usecases.application import ApplicationHarness
+from tests.unit.usecases.fakes import losing
 
 
 @define
@@ -55,16 +56,9 @@ class _Watched:
         await asyncio.sleep(0)
         if self.fault is not None:
             raise self.fault
-        try:
-            opened = self.store.begin() if is_kept is False else self.store.at_once()
-            async with opened as tx:
-                yield tx
-                if is_kept is False:
-                    raise _Undone
-        except _Undone:
-            pass
-        if is_kept is not None:
-            raise CommitLost("cut")
+        opened = self.store.begin() if is_kept is False else self.store.at_once()
+        async with losing(opened, is_kept) as tx:
+            yield tx
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Any]:
@@ -74,20 +68,8 @@ class _Watched:
         await asyncio.sleep(0)
         if self.is_away:
             raise StoreUnavailable("no connection in time")
-        is_kept = self.lost_begun.get(self.opened.count("begin"))
-        try:
-            async with self.store.begin() as tx:
-                yield tx
-                if is_kept is False:
-                    raise _Undone
-        except _Undone:
-            pass
-        if is_kept is not None:
-            raise CommitLost("cut")
-
-
-class _Undone(Exception):
-    """Has a transaction keep nothing."""
+        async with losing(self.store.begin(), self.lost_begun.get(self.opened.count("begin"))) as tx:
+            yield tx
 
 
 async def _started(credits: int = 100) -> tuple[ApplicationHarness, Administration, _Watched]:
