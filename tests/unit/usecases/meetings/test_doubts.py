@@ -250,7 +250,8 @@ async def left_unknown(
     harness.faults.plan(SandboxCall.CREATE, fault)
     with pytest.raises(UpstreamError) as refused:
         await harness.make(key)
-    assert harness.funds().held == 10
+    assert (harness.funds().held, harness.count("host_reservations")) == (10, 1)
+    assert await harness.reconcile().sweep() == 0, "the lease has not run out"
     return refused.value.message
 
 
@@ -288,9 +289,10 @@ async def test_with_a_key_it_is_finished_and_a_retry_gets_the_result(harness: Ap
     assert meeting.status is MeetingStatus.SCHEDULED
     answer = await harness.make("k")
     assert answer.is_replay
-    assert harness.funds().balance == 90
+    assert (harness.money(), harness.count("host_reservations")) == ((90, 0), 1)
     await harness.remove_orphans().sweep()
     assert await harness.at_sandbox(meeting) is None
+    harness.prove()
 
 
 @pytest.mark.parametrize("key", [None, "k"])

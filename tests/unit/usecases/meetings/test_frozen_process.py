@@ -54,8 +54,7 @@ async def at_provider(harness: ApplicationHarness) -> int:
     return len(await harness.sandbox.find(order_of(meeting, "host-1")))
 
 
-async def test_frozen_before_its_call_it_makes_no_meeting(time: Time) -> None:
-    harness = await ApplicationHarness().start()
+async def test_frozen_before_its_call_it_makes_no_meeting(time: Time, harness: ApplicationHarness) -> None:
     freeze = Freeze(CLAIMED, time=time)
     with pytest.raises(ServiceUnavailable) as refused:
         await harness.make(None, freeze)
@@ -68,9 +67,8 @@ async def test_frozen_before_its_call_it_makes_no_meeting(time: Time) -> None:
 
 @pytest.mark.parametrize("fault", [SandboxFault.LATE, SandboxFault.DROP])
 async def test_frozen_in_its_call_and_without_an_answer_what_it_made_is_removed(
-    time: Time, fault: SandboxFault
+    time: Time, fault: SandboxFault, harness: ApplicationHarness
 ) -> None:
-    harness = await ApplicationHarness().start()
 
     class LongFreeze(Freeze):
         def pass_point(self) -> None:
@@ -94,8 +92,7 @@ async def test_frozen_in_its_call_and_without_an_answer_what_it_made_is_removed(
     harness.prove()
 
 
-async def test_after_a_freeze_a_retry_gets_its_meeting(time: Time) -> None:
-    harness = await ApplicationHarness().start()
+async def test_after_a_freeze_a_retry_gets_its_meeting(time: Time, harness: ApplicationHarness) -> None:
     with pytest.raises(ServiceUnavailable):
         await harness.make("k", Freeze(CLAIMED, time=time))
     harness.expire_leases()

@@ -294,6 +294,7 @@ async def given_up() -> tuple[ApplicationHarness, Meeting]:
     await harness.recover()
     (meeting,) = harness.meetings()
     assert meeting.status is MeetingStatus.ABANDONED
+    assert (harness.money(), harness.count("host_reservations")) == ((100, 0), 0)
     return harness, meeting
 
 
