@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.postgres_rig import PostgresRig
+from tests.unit.usecases.conftest import harness as harness
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,7 @@ from tests.support.fakes import FakeMailer, FakeMailTexts
 from tests.unit.usecases.application import ApplicationHarness, request
 
 
-async def test_an_application_without_a_workers_ports_repeats_nothing() -> None:
-    harness = await ApplicationHarness().start()
+async def test_an_application_without_a_workers_ports_repeats_nothing(harness: ApplicationHarness) -> None:
     application = build(evolve(harness.process().ports, notes=None), Policy())
     assert application.deliver is None
     assert application.notes is None
@@ -22,8 +21,7 @@ async def test_an_application_without_a_workers_ports_repeats_nothing() -> None:
     assert [(task.name, task.every_s) for task in tasks[Part.API]] == [("key uses", 60.0), ("requests", 1.0)]
 
 
-async def test_each_part_has_its_tasks_with_the_periods_of_the_policy() -> None:
-    harness = await ApplicationHarness().start()
+async def test_each_part_has_its_tasks_with_the_periods_of_the_policy(harness: ApplicationHarness) -> None:
     ports = evolve(harness.process().ports, sender=cast(Any, object()))
     periods = Periods(deliveries_s=2.0, notes_s=3.0, sweep_s=5.0, expiry_s=7.0)
     application = build(ports, Policy(periods=periods))
@@ -62,8 +60,7 @@ async def test_mails_are_sent_by_the_workers_of_webhooks_where_there_is_a_mail_s
     assert application.mail_queue.is_on
 
 
-async def test_every_task_runs_on_an_empty_store() -> None:
-    harness = await ApplicationHarness().start()
+async def test_every_task_runs_on_an_empty_store(harness: ApplicationHarness) -> None:
     ports = evolve(harness.process().ports, sender=cast(Any, object()))
     for tasks in build(ports, Policy()).periodic_tasks.values():
         for task in tasks:
@@ -71,8 +68,7 @@ async def test_every_task_runs_on_an_empty_store() -> None:
             assert not await task.work(), f"{task.name} leaves nothing to do"
 
 
-async def test_what_is_past_its_time_is_purged() -> None:
-    harness = await ApplicationHarness().start()
+async def test_what_is_past_its_time_is_purged(harness: ApplicationHarness) -> None:
     create = harness.create()
     await create(harness.caller, request(), harness.request_key("k"), harness.now())
     ports = harness.process().ports

@@ -154,26 +154,17 @@ async def test_an_automatic_note_that_cannot_be_paid_is_one_line() -> None:
     assert (line["fault"], line["note_id"]) == ("short_of_credits", str(one.note().id))
 
 
-async def test_a_note_whose_recording_expires_is_one_line() -> None:
+@pytest.mark.parametrize("with_notes", [None, True, False], ids=["expires", "notes", "recording"])
+async def test_a_note_whose_recording_expires_or_is_deleted_is_one_line(with_notes: bool | None) -> None:
     one = await note_scenario()
     await one.ask()
-    one.harness.clock.set(RECORDED_AT + RETENTION)
+    if with_notes is None:
+        one.harness.clock.set(RECORDED_AT + RETENTION)
     expire = evolve(one.harness.process().recordings.expire, on_failed=LOGGED.failed_note)
-    with capture_own_logs() as lines:
-        await expire()
-        await expire()
-    [line] = [each for each in lines if each["event"] == "note failed"]
-    assert (line["fault"], line["note_id"]) == ("recording_gone", str(one.note().id))
-
-
-@pytest.mark.parametrize("with_notes", [True, False])
-async def test_a_note_whose_recording_is_deleted_is_one_line(with_notes: bool) -> None:
-    one = await note_scenario()
-    await one.ask()
     delete = evolve(one.harness.process().api.delete_recording, on_failed=LOGGED.failed_note)
     with capture_own_logs() as lines:
         for _ in range(2):
-            await delete(
+            await expire() if with_notes is None else await delete(
                 one.harness.caller, one.recording.id, one.harness.request_key("d"), one.harness.now(),
                 with_notes=with_notes,
             )  # fmt: skip
@@ -206,9 +197,8 @@ async def test_an_expired_lease_that_is_taken_over_is_one_line(is_swept: bool) -
 @pytest.mark.parametrize("fault", [SandboxFault.REFUSE, SandboxFault.LOST])
 @pytest.mark.parametrize("call", [SandboxCall.FIND, SandboxCall.REMOVE])
 async def test_why_a_meeting_stays_in_progress_is_one_line_for_each_attempt(
-    call: SandboxCall, fault: SandboxFault
+    call: SandboxCall, fault: SandboxFault, harness: ApplicationHarness
 ) -> None:
-    harness = await ApplicationHarness().start()
     if call is SandboxCall.FIND:
         harness.faults.plan(SandboxCall.CREATE, SandboxFault.LOST)
         with pytest.raises(UpstreamError):

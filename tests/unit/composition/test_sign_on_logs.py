@@ -45,9 +45,8 @@ def refused_sign_ins(harness: ApplicationHarness) -> RefusedSignIns:
     (Identity("https://id", "1", "nobody@example.com", "A"), "another", "state"),
 ])  # fmt: skip
 async def test_a_refusal_is_one_line_with_its_reason(
-    outcome: Identity | Exception, state: str, reason: str, is_operators: bool
+    outcome: Identity | Exception, state: str, reason: str, is_operators: bool, harness: ApplicationHarness
 ) -> None:
-    harness = await ApplicationHarness().start()
     sign_in = SignInWithIdentity(
         harness.store, InProcessRateCounters(), harness.runtime, refused_sign_ins(harness), Provider(outcome),
         "https://meet.example/callback",
@@ -61,8 +60,7 @@ async def test_a_refusal_is_one_line_with_its_reason(
     assert lines == [{"event": "sign-on refused", "log_level": "info", "reason": reason, "area": area}]
 
 
-async def test_a_provider_that_is_away_is_logged_at_the_start() -> None:
-    harness = await ApplicationHarness().start()
+async def test_a_provider_that_is_away_is_logged_at_the_start(harness: ApplicationHarness) -> None:
     sign_in = SignInWithIdentity(
         harness.store, InProcessRateCounters(), harness.runtime, refused_sign_ins(harness),
         Provider(IdentityRefused("x")), "https://a.example",

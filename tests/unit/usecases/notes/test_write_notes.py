@@ -194,17 +194,13 @@ async def test_a_silent_stretch_is_not_said_to_be_missing() -> None:
     assert said(one) == [(0.0, "A", "satu")]
 
 
-async def test_a_transcript_missing_at_the_provider_is_transcribed_here() -> None:
-    one = await note_asked(recorded("rapat"), written("said", "A: satu"))
-    del one.harness.fake_recordings.contents["said"]
+@pytest.mark.parametrize("lines", [(), ("A: satu",)], ids=["empty", "missing"])
+async def test_where_the_provider_has_no_transcript_it_is_transcribed_here(lines: tuple[str, ...]) -> None:
+    one = await note_asked(recorded("rapat"), written("said", *lines))
+    if lines:
+        del one.harness.fake_recordings.contents["said"]
     await one.work()
     assert {utterance.speaker for utterance in one.note().transcript} == {None}
-    assert one.note().status is NoteStatus.COMPLETED
-
-
-async def test_an_empty_transcript_counts_as_none() -> None:
-    one = await note_asked(recorded("rapat"), written("said"))
-    await one.work()
     assert one.note().status is NoteStatus.COMPLETED
     assert one.harness.fault_plan.calls["transcribe"] == 2
 
@@ -364,9 +360,8 @@ async def work_with_fault(one: NoteScenario, fault: Exception) -> None:
 
 @pytest.mark.parametrize(("call", "fault", "fault_code"), PASSING, ids=names)
 async def test_temporary_faults_are_retried_by_the_schedule_until_success(
-    call: str, fault: Exception, fault_code: NoteFault
+    call: str, fault: Exception, fault_code: NoteFault, one: NoteScenario
 ) -> None:
-    one = await note_asked()
     for turn, delay_s in enumerate(NOTE_DELAYS_S[:3]):
         one.harness.fault_plan.plan(call, fault)
         await work_with_fault(one, fault)
@@ -382,9 +377,8 @@ async def test_temporary_faults_are_retried_by_the_schedule_until_success(
 
 @pytest.mark.parametrize(("call", "fault", "fault_code"), PASSING, ids=names)
 async def test_a_lasting_temporary_fault_ends_the_note_free_of_charge(
-    call: str, fault: Exception, fault_code: NoteFault
+    call: str, fault: Exception, fault_code: NoteFault, one: NoteScenario
 ) -> None:
-    one = await note_asked()
     since = one.harness.now()
     tries = 0
     one.harness.fault_plan.plan(call, *[fault] * 50)
@@ -409,9 +403,8 @@ async def test_a_lasting_temporary_fault_ends_the_note_free_of_charge(
     ("open audio", FileGone(), NoteFault.RECORDING_GONE),
 ])  # fmt: skip
 async def test_a_permanent_fault_ends_the_note_at_once(
-    call: str, fault: Exception, fault_code: NoteFault
+    call: str, fault: Exception, fault_code: NoteFault, one: NoteScenario
 ) -> None:
-    one = await note_asked()
     one.harness.listener.takes_copies = False
     one.harness.fault_plan.plan(call, fault)
     await one.work()
@@ -458,8 +451,7 @@ async def test_a_resumed_note_transcribes_no_piece_twice() -> None:
     assert one.harness.fault_plan.calls["open audio"] == 1 + 3, "measured, and fetched by each who went on"
 
 
-async def test_a_resumed_note_writes_no_part_twice() -> None:
-    one = await note_asked()
+async def test_a_resumed_note_writes_no_part_twice(one: NoteScenario) -> None:
     one.harness.scribe.parts = 5
     one.harness.fault_plan.plan("part", None, None, AiUnavailable("x"), None, SimulatedCrash())
     await one.work()
@@ -475,8 +467,7 @@ async def test_a_resumed_note_writes_no_part_twice() -> None:
     one.prove()
 
 
-async def test_parts_that_are_kept_reset_the_retry_schedule() -> None:
-    one = await note_asked()
+async def test_parts_that_are_kept_reset_the_retry_schedule(one: NoteScenario) -> None:
     one.harness.scribe.parts = 2 * len(NOTE_DELAYS_S)
     one.harness.fault_plan.plan("part", *[None, AiUnavailable("busy")] * 2 * len(NOTE_DELAYS_S))
     await one.finish(within=timedelta(days=1))
@@ -484,8 +475,7 @@ async def test_parts_that_are_kept_reset_the_retry_schedule() -> None:
     assert one.harness.fault_plan.calls["part"] > len(NOTE_DELAYS_S) + one.harness.scribe.parts
 
 
-async def test_a_failed_note_keeps_no_part() -> None:
-    one = await note_asked()
+async def test_a_failed_note_keeps_no_part(one: NoteScenario) -> None:
     one.harness.scribe.parts = 2
     one.harness.fault_plan.plan("part", None, AiRefused("x"))
     await one.work()
