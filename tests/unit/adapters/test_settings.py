@@ -106,18 +106,6 @@ def test_a_name_similar_to_one_that_is_set_is_not_refused(monkeypatch: pytest.Mo
     assert "MEETCORE_QUOTA_READS" in strange_variables(load_settings())
 
 
-@pytest.mark.parametrize(("variable", "kind"), [
-    ("QUOTA_READ", "a whole number"), ("HOME_PAGE", "true or false"), ("TRACES_SAMPLED", "a number"),
-])  # fmt: skip
-def test_a_value_of_another_type_is_refused_with_the_type(
-    monkeypatch: pytest.MonkeyPatch, variable: str, kind: str
-) -> None:
-    monkeypatch.setenv(f"MEETCORE_{variable}", "hunter2")
-    with pytest.raises(SettingsRefused) as caught:
-        load_settings()
-    assert str(caught.value) == f"MEETCORE_{variable} must be {kind}"
-
-
 @pytest.mark.parametrize(("text", "message"), [
     ('[meetcore]\nbase_urll = "http://h"\n', "'base_urll' is not a setting; did you mean base_url?"),
     ('base_url = "http://h"\n', "base_url stands outside the table [meetcore]"),
@@ -146,19 +134,6 @@ def test_other_tables_of_the_file_are_not_read(tmp_path: Path, monkeypatch: pyte
     assert load_settings().base_url == "http://127.0.0.1:8000"
 
 
-@pytest.mark.parametrize("url", [
-    "mail.example", "http://mail.example", "smtp://", "smtp://mail.example:0", "smtp://mail.example:99999",
-    "smtp://user@mail.example", "smtp://mail.example/path", "smtps://mail.example?tls=no",
-])  # fmt: skip
-def test_an_impossible_mail_server_is_refused_without_its_password(
-    monkeypatch: pytest.MonkeyPatch, url: str
-) -> None:
-    monkeypatch.setenv("MEETCORE_SMTP_URL", url)
-    with pytest.raises(SettingsRefused, match=r"^MEETCORE_SMTP_URL must be an smtp://") as caught:
-        load_settings()
-    assert "mail.example" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     "url", ["", "smtp://127.0.0.1:1025", "smtps://u:p%40w@mail.example", "smtp://[::1]/"]
 )
@@ -169,28 +144,42 @@ def test_a_mail_server_may_be_named(monkeypatch: pytest.MonkeyPatch, url: str) -
     assert url not in repr(settings) or not url
 
 
-@pytest.mark.parametrize("sender", ["mail", "A <mail>", "a@b.example, c@d.example"])
-def test_who_mails_are_from_is_one_address(monkeypatch: pytest.MonkeyPatch, sender: str) -> None:
-    monkeypatch.setenv("MEETCORE_MAIL_FROM", sender)
-    with pytest.raises(SettingsRefused, match="MEETCORE_MAIL_FROM must be an e-mail address"):
-        load_settings()
+IMPOSSIBLE: dict[str, tuple[str, tuple[str, ...]]] = {
+    "QUOTA_READ": ("a whole number", ("hunter2",)),
+    "HOME_PAGE": ("true or false", ("hunter2",)),
+    "SMTP_URL": ("an smtp://", (
+        "mail.example", "http://mail.example", "smtp://", "smtp://mail.example:0", "smtp://mail.example:99999",
+        "smtp://user@mail.example", "smtp://mail.example/path", "smtps://mail.example?tls=no",
+    )),
+    "MAIL_FROM": ("an e-mail address", ("mail", "A <mail>", "a@b.example, c@d.example")),
+    "TRACES_URL": ("", (
+        "127.0.0.1:4318/v1/traces", "http://127.0.0.1:4318", "http://127.0.0.1:4318/",
+        "http://user:hunter2@127.0.0.1:4318/v1/traces", "grpc://127.0.0.1:4317/x",
+    )),
+    "TRACES_SAMPLED": ("a number", ("hunter2", "-0.1", "1.1", "nan")),
+    "TRACES_HEADERS": ("", ("hunter2", "=hunter2", "a b=hunter2", "x-key=hunter2\r\ny", "x-key=")),
+    "AI_BASE_URL": ("", ("ftp://x", "https://user:hunter2@x/v1")),
+    "AI_API_KEY": ("", ("two hunter2",)),
+    "AI_TRANSCRIBE_MODEL": ("", ("two words",)),
+    "AI_TRANSCRIBE_FORMAT": ("", ("vtt",)),
+    "AI_TIMEOUT_S": ("", ("0",)),
+    "AI_CONTEXT_CHARS": ("", ("100",)),
+    "AI_SPOKEN_LANGUAGE": ("", ("indonesian",)),
+    "TRANSCRIPT_WAIT_S": ("", ("-1", "1.5", "half an hour", "\u0661")),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("variable", "value"), [
-    ("TRACES_URL", "127.0.0.1:4318/v1/traces"), ("TRACES_URL", "http://127.0.0.1:4318"),
-    ("TRACES_URL", "http://127.0.0.1:4318/"), ("TRACES_URL", "http://user:hunter2@127.0.0.1:4318/v1/traces"),
-    ("TRACES_URL", "grpc://127.0.0.1:4317/x"), ("TRACES_SAMPLED", "-0.1"), ("TRACES_SAMPLED", "1.1"),
-    ("TRACES_SAMPLED", "nan"), ("TRACES_HEADERS", "hunter2"), ("TRACES_HEADERS", "=hunter2"),
-    ("TRACES_HEADERS", "a b=hunter2"), ("TRACES_HEADERS", "x-key=hunter2\r\ny"), ("TRACES_HEADERS", "x-key="),
-])  # fmt: skip
-def test_an_impossible_setting_of_traces_is_refused_without_its_value(
-    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+@pytest.mark.parametrize("variable", IMPOSSIBLE)
+def test_an_impossible_value_is_refused_by_name_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    monkeypatch.setenv(f"MEETCORE_{variable}", value)
-    with pytest.raises(SettingsRefused) as caught:
-        load_settings()
-    assert str(caught.value).startswith(f"MEETCORE_{variable} must be ")
-    assert "hunter2" not in str(caught.value)
+    form, values = IMPOSSIBLE[variable]
+    for value in values:
+        monkeypatch.setenv(f"MEETCORE_{variable}", value)
+        with pytest.raises(SettingsRefused) as caught:
+            load_settings()
+        assert str(caught.value).startswith(f"MEETCORE_{variable} must be {form}"), value
+        assert_contains(str(caught.value), absent=("hunter2", "mail.example"))
 
 
 def test_the_settings_of_traces(monkeypatch: pytest.MonkeyPatch) -> None:
