@@ -18,6 +18,7 @@ from attrs import frozen
 from meetcore.adapters.api.http_common import RequestLimits
 from meetcore.adapters.http.api_app import ApiApp
 from meetcore.domain.ids import uuid7
+from meetcore.domain.meetings.schedule import cap_day, cap_day_ends_at
 from meetcore.domain.members.roles import Role
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import WINDOW_SECONDS, Quotas
@@ -406,6 +407,18 @@ async def test_a_request_is_counted_in_the_window_in_which_it_is_carried_out(har
     # Within one window it counts once.
     answer = await post_slowly(customer, clock, 5, nothing)
     assert int(answer.headers["x-ratelimit-remaining"]) == first - 1
+
+
+@pytest.mark.spec("5/7")
+async def test_a_request_that_crosses_midnight_counts_for_the_day_on_which_it_is_carried_out(
+    harness: ApiHarness,
+) -> None:
+    customer = await harness.customer()
+    midnight = cap_day_ends_at(cap_day(NOW))
+    answer = await post_slowly(customer, ManualClock(midnight - timedelta(seconds=2)), 5, nothing)
+    assert answer.status == 201
+    usage = await customer.query("SELECT day FROM cap_usage WHERE account_id = %s", customer.account_id)
+    assert [row["day"] for row in usage] == [cap_day(midnight)]
 
 
 @pytest.mark.parametrize("path", ["/docs", "/docs/errors", "/downloads/x", "/sandbox/meetings/x", "/nowhere"])

@@ -4,7 +4,7 @@ authenticate (401) → rate limit (429) → … → idempotency → the work; wh
 decoding) belongs to each protocol.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from http import HTTPStatus
 from types import MappingProxyType
@@ -95,14 +95,17 @@ class RequestPipeline:
         return caller
 
     async def judge_again(
-        self, context: RequestContext, authorization: str | None, includes: CallerIncludes = NO_INCLUDES
-    ) -> Caller:
+        self, context: RequestContext, authorization: str | None,
+        includes_at: Callable[[datetime], CallerIncludes],
+    ) -> Caller:  # fmt: skip
         """Check a request again whose reading took so long that the first check may be outdated.
 
-        The key is looked up again, and a request that goes on in another window than it was counted in is
-        counted there, too. From here on the request's instant is the present one. Raises as `authenticate`.
+        The key is looked up again, with what is read at that instant, and a request that goes on in another
+        window than it was counted in is counted there, too. From here on the request's instant is the present
+        one: its day may be another. Raises as `authenticate`.
         """
         context.now = self.runtime.now()
+        includes = includes_at(context.now)
         if context.now.timestamp() >= context.verdict.reset:
             return await self.authenticate(context, authorization, includes)
         return await self._authenticate(context, authorization, includes)

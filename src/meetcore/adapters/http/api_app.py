@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from difflib import get_close_matches
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -145,12 +146,9 @@ class ApiApp:
         operation, headers = match.operation, request.headers
         if match.is_document:
             return answers.ApiResponse(200, self._document(context.now))
-        includes = queries.NO_INCLUDES if operation is None else operation.includes(match.path, context.now)
+        includes_at = partial(_includes_at, match, headers)
         authorization = http_common.authorization_of(headers)
-        if includes.state_on is not None:
-            key = headers.get("idempotency-key", "")
-            includes = evolve(includes, idempotency_key=key if idempotency.is_idempotency_key(key) else None)
-        caller = await self._pipeline.authenticate(context, authorization, includes)
+        caller = await self._pipeline.authenticate(context, authorization, includes_at(context.now))
         if operation is None:
             if match.allow:
                 raise answers.MethodNotAllowed(request.method, match.allow)
@@ -163,7 +161,7 @@ class ApiApp:
             start = self._pipeline.runtime.now()
             raw = await http_common.read_body(request, http_common.MAX_BODY_BYTES, self._limits)
             if (self._pipeline.runtime.now() - start).total_seconds() > self._limits.recheck_after_s:
-                caller = await self._pipeline.judge_again(context, authorization, includes)
+                caller = await self._pipeline.judge_again(context, authorization, includes_at)
         parsed = self._parse(request, raw, match.path, operation, caller, context.now)
         return await self._pipeline.dispatch(context, operation, parsed)
 
@@ -185,6 +183,17 @@ class ApiApp:
             raise
         key = _idempotency_key(request.headers) if operation.is_mutating else None
         return OperationRequest(caller, now, path, ids, value, body, key, page, options)
+
+
+def _includes_at(match: _Match, headers: Headers, now: datetime) -> queries.CallerIncludes:
+    """Return what is read with the caller at an instant."""
+    if match.operation is None:
+        return queries.NO_INCLUDES
+    includes = match.operation.includes(match.path, now)
+    if includes.state_on is None:
+        return includes
+    key = headers.get("idempotency-key", "")
+    return evolve(includes, idempotency_key=key if idempotency.is_idempotency_key(key) else None)
 
 
 async def _send(
