@@ -70,7 +70,7 @@ class FaultPlan:
     """Where every call to a third party comes past.
 
     `calls` counts them by name. `plan` lets the next calls of a name fail, one after the other; `during` runs
-    in each call before it does anything.
+    in each call before it does anything, `at_next` in one.
     """
 
     calls: Counter[str] = field(factory=Counter)
@@ -80,6 +80,16 @@ class FaultPlan:
     def plan(self, call: str, *faults: BaseException | None) -> None:
         """Let the next calls of that name end so; none is a call that goes well."""
         self.plans[call].extend(faults)
+
+    def at_next(self, call: str, act: Callable[[], Awaitable[object]]) -> None:
+        """Let something happen in the next call of that name, and only there."""
+
+        async def once(name: str) -> None:
+            if name == call:
+                self.during = None
+                await act()
+
+        self.during = once
 
     async def meet(self, call: str) -> None:
         """Count a call, and let happen what was planned for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 
 import pytest
 from attrs import evolve
@@ -63,13 +64,7 @@ async def test_later_segments_are_measured_and_not_reported_again() -> None:
 async def test_a_file_that_grows_while_it_is_fetched_is_not_measured_by_what_was_there() -> None:
     first = recorded("rapat", 60.0)
     one = await filmed_only(first)
-    longer = grown(first, 300.0)
-
-    async def grow(call: str) -> None:
-        if call == "measure" and one.recording.files[0].size_bytes != longer[0].size_bytes:
-            await one.record(longer)
-
-    one.harness.fault_plan.during = grow
+    one.harness.fault_plan.at_next("measure", partial(one.record, grown(first, 300.0)))
     await one.harness.work_on_recordings()()
     assert one.recording.status is RecordingStatus.MEASURING
     assert due_in_s(one) == 0, "what is left is due at once"
@@ -79,12 +74,7 @@ async def test_a_file_that_grows_while_it_is_fetched_is_not_measured_by_what_was
 
 async def test_a_segment_that_comes_while_another_is_measured_is_measured_at_once() -> None:
     one = await filmed_only(recorded("pagi", 60.0))
-
-    async def more(call: str) -> None:
-        if call == "measure" and len(one.recording.files) == 1:
-            await one.record(recorded("siang", 30.0, minutes_in=30))
-
-    one.harness.fault_plan.during = more
+    one.harness.fault_plan.at_next("measure", partial(one.record, recorded("siang", 30.0, minutes_in=30)))
     await one.harness.work_on_recordings()()
     assert due_in_s(one) == 0
     await one.measure()
@@ -235,12 +225,7 @@ async def test_after_a_worker_crash_at_any_point_a_recording_is_reported_once() 
 async def test_a_recording_that_is_deleted_while_it_is_measured_stays_so() -> None:
     one = await note_scenario(recorded("pagi", 60.0))
     await one.record(recorded("siang", 30.0, minutes_in=30))
-
-    async def delete(call: str) -> None:
-        if call == "measure" and one.recording.status is RecordingStatus.AVAILABLE:
-            await one.delete()
-
-    one.harness.fault_plan.during = delete
+    one.harness.fault_plan.at_next("measure", one.delete)
     await one.harness.work_on_recordings()()
     assert one.recording.status is RecordingStatus.EXPIRED
     await one.measure()
@@ -251,14 +236,8 @@ async def test_a_recording_that_is_deleted_while_it_is_measured_stays_so() -> No
 async def test_files_that_arrive_during_a_removal_are_removed_next() -> None:
     one = await note_scenario(recorded("rapat"))
     await one.delete()
-    transcript, name = written("said", "A: ya"), one.meeting.provider_meeting_id or ""
-
-    async def arrive(call: str) -> None:
-        if call == "remove" and "said" not in one.harness.fake_recordings.contents:
-            one.harness.fault_plan.during = None
-            await one.record(transcript)
-
-    one.harness.fault_plan.during = arrive
+    name = one.meeting.provider_meeting_id or ""
+    one.harness.fault_plan.at_next("remove", partial(one.record, written("said", "A: ya")))
     await one.harness.work_on_recordings()()
     assert [file.provider_file_id for file in one.recording.files if file.url] == ["said"]
     await one.measure()

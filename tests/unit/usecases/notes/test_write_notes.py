@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from datetime import date, timedelta
+from functools import partial
 
 import pytest
 from attrs import evolve
@@ -235,11 +236,7 @@ async def test_a_transcript_that_comes_while_a_worker_holds_the_note_is_not_over
     )
     late = written("siang-said", "B: dua", minutes_in=30)
 
-    async def send_late(call: str) -> None:
-        if call == "open transcript" and one.harness.fault_plan.calls[call] == 1:
-            await one.record(late)
-
-    one.harness.fault_plan.during = send_late
+    one.harness.fault_plan.at_next("open transcript", partial(one.record, late))
     writing = one.harness.write_notes(transcript_wait_s=7200.0)
     await one.work(writing)
     assert (one.note().step, one.due_in_s()) == (NoteStep.FETCH, 0.0)
@@ -483,17 +480,15 @@ async def test_a_failed_note_keeps_no_part(one: NoteScenario) -> None:
     assert one.harness.read("SELECT content FROM notes") == [{"content": None}]
 
 
+async def take_over(one: NoteScenario) -> None:
+    """Let another worker have the note, whose lease has run out."""
+    expire_leases(one)
+    assert await one.work() == 1
+
+
 async def test_a_part_of_a_lost_lease_is_not_kept(one: NoteScenario) -> None:
     one.harness.scribe.parts = 2
-    taken_over: list[str] = []
-
-    async def take_over(name: str) -> None:
-        if name == "part" and not taken_over:
-            taken_over.append(name)
-            expire_leases(one)
-            assert await one.work() == 1
-
-    one.harness.fault_plan.during = take_over
+    one.harness.fault_plan.at_next("part", partial(take_over, one))
     await one.work()
     assert one.note().status is NoteStatus.COMPLETED
     assert one.harness.fault_plan.calls["part"] == 3
@@ -610,17 +605,9 @@ async def test_workers_that_die_over_a_note_that_comes_on_do_not_end_it() -> Non
 
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_worker_that_lost_the_lease_leaves_the_note_to_the_next(call: str, one: NoteScenario) -> None:
-    taken_over: list[str] = []
-
-    async def take_over(name: str) -> None:
-        if name == call and not taken_over:
-            taken_over.append(name)
-            expire_leases(one)
-            assert await one.work() == 1
-
-    one.harness.fault_plan.during = take_over
+    one.harness.fault_plan.at_next(call, partial(take_over, one))
     await one.work()
-    assert taken_over == [call]
+    assert one.harness.fault_plan.during is None, "it was taken over"
     assert one.note().status is NoteStatus.COMPLETED
     assert len(one.harness.events_of(EventKind.NOTE_COMPLETED)) == 1
     one.prove()
@@ -629,14 +616,7 @@ async def test_a_worker_that_lost_the_lease_leaves_the_note_to_the_next(call: st
 @pytest.mark.parametrize(("call", "with_notes"), [*((call, False) for call in CALLS), ("write", True)])
 async def test_a_recording_that_is_deleted_in_any_step_ends_its_notes(call: str, with_notes: bool) -> None:
     one = await note_asked()
-    done: list[str] = []
-
-    async def delete(name: str) -> None:
-        if name == call and not done:
-            done.append(name)
-            await one.delete(with_notes=with_notes)
-
-    one.harness.fault_plan.during = delete
+    one.harness.fault_plan.at_next(call, partial(one.delete, with_notes=with_notes))
     await one.work()
     assert one.note().status is (NoteStatus.ERASED if with_notes else NoteStatus.FAILED)
     assert (one.note().draft, one.note().transcript) == (None, ())

@@ -149,14 +149,12 @@ async def test_a_payment_whose_page_nobody_has_fails(shop: PaymentHarness) -> No
 
 
 async def test_a_payment_that_ended_while_its_page_was_made_is_not_handed_out(shop: PaymentHarness) -> None:
-    async def fail_meanwhile(call: str) -> None:
-        if call == "answer of open":
-            shop.harness.write("UPDATE payments SET status = 'failed', ended_at = created_at")
+    async def fail() -> None:
+        shop.harness.write("UPDATE payments SET status = 'failed', ended_at = created_at")
 
-    shop.faults.during = fail_meanwhile
+    shop.faults.at_next("answer of open", fail)
     with pytest.raises(UpstreamError, match="took too long"):
         await shop.buy("k")
-    shop.faults.during = None
     assert (await shop.buy("k")).record is not None
 
 
@@ -224,13 +222,7 @@ async def test_operators_read_of_gateways_that_fail_and_of_doubts_in_the_log(sho
 async def test_a_notification_while_the_gateway_is_asked_has_it_asked_again(shop: PaymentHarness) -> None:
     payment_id = await shop.bought()
     shop.harness.clock.advance(121)
-
-    async def pay_meanwhile(call: str) -> None:
-        if call == "answer of find":
-            shop.faults.during = None
-            await shop.pay(payment_id)
-
-    shop.faults.during = pay_meanwhile
+    shop.faults.at_next("answer of find", partial(shop.pay, payment_id))
     await shop.follow()
     await shop.follow()
     assert (await shop.payment(payment_id)).status is PaymentStatus.PAID
