@@ -74,6 +74,13 @@ class Room:
     async def deliver(self, event: ProviderEvent) -> EventOutcome:
         return await self.harness.process().meetings.track(event, self.harness.now())
 
+    async def see(self, *acts: Act) -> None:
+        """Let participants act at these minutes; the event of each is delivered at once."""
+        for minutes, to in acts:
+            self.at(minutes)
+            await self.act(to)
+            await self.deliver(self.under_way[-1])
+
     async def sweep(self) -> None:
         await self.harness.end_due_meetings().sweep()
         await self.check()
@@ -192,9 +199,7 @@ async def test_a_test_call_leaves_the_meeting_as_it_was() -> None:
 
 async def test_an_early_session_that_runs_is_ended_without_a_refund() -> None:
     room = await open_room()
-    room.at(-5)
-    await room.act(START)
-    await room.deliver(room.under_way[-1])
+    await room.see((-5, START))
     answer = await room.harness.call_off(room.meeting.id)
     assert answer.record is not None
     assert (answer.record["status"], answer.record["credits_refunded"]) == ("ended", 0)
@@ -204,9 +209,7 @@ async def test_an_early_session_that_runs_is_ended_without_a_refund() -> None:
 
 async def test_a_cancellation_before_the_start_asks_the_provider_whether_a_session_runs() -> None:
     room = await open_room()
-    room.at(-30)
-    await room.act(START)
-    await room.deliver(room.under_way[-1])
+    await room.see((-30, START))
     room.at(-29)
     await room.act(LEAVE)  # its event is lost
     assert room.now_is().status is MeetingStatus.STARTED
@@ -216,10 +219,7 @@ async def test_a_cancellation_before_the_start_asks_the_provider_whether_a_sessi
 
 async def test_a_meeting_is_over_ten_minutes_after_all_have_left() -> None:
     room = await open_room()
-    for minutes, to in ((1, START), (10, LEAVE)):
-        room.at(minutes)
-        await room.act(to)
-        await room.deliver(room.under_way[-1])
+    await room.see((1, START), (10, LEAVE))
     room.at(19.9)
     await room.sweep()
     assert room.ended_events() == 0
@@ -232,10 +232,7 @@ async def test_a_meeting_is_over_ten_minutes_after_all_have_left() -> None:
 
 async def test_a_guest_whose_event_is_late_keeps_the_meeting_open() -> None:
     room = await open_room()
-    for minutes, to in ((1, START), (10, LEAVE)):
-        room.at(minutes)
-        await room.act(to)
-        await room.deliver(room.under_way[-1])
+    await room.see((1, START), (10, LEAVE))
     room.at(19)
     await room.act(START)
     room.at(20)
@@ -296,10 +293,7 @@ async def test_what_begins_while_the_last_recording_is_looked_for_is_ended_too()
 
 async def test_a_session_that_ends_while_the_provider_is_asked_ends_the_meeting_in_time() -> None:
     room = await open_room()
-    for minutes, to in ((1, START), (10, LEAVE)):
-        room.at(minutes)
-        await room.act(to)
-        await room.deliver(room.under_way[-1])
+    await room.see((1, START), (10, LEAVE))
     room.at(19)
     await room.act(START)
 
@@ -325,9 +319,7 @@ async def test_a_session_that_ends_while_the_provider_is_asked_ends_the_meeting_
 
 async def test_a_host_is_not_free_while_the_provider_does_not_answer() -> None:
     room = await open_room()
-    room.at(1)
-    await room.act(START)
-    await room.deliver(room.under_way[-1])
+    await room.see((1, START))
     room.harness.faults.plan(SandboxCall.REMOVE, *[SandboxFault.LOST] * 20)
     room.harness.clock.set(room.meeting.end_at + PROVIDER_GRACE)
     for _ in range(20):
