@@ -255,12 +255,3 @@ def test_a_misspelt_setting_of_its_own_is_refused(acme: str, monkeypatch: pytest
     monkeypatch.setenv(f"MEETCORE_{acme.upper()}_TOKN", "hunter2")
     with pytest.raises(SettingsRefused, match=f"did you mean MEETCORE_{acme.upper()}_TOKEN?"):
         load_settings()
-
-
-@pytest.mark.parametrize(("kind", "message"), [
-    ("Clashing", "base_url are settings of the service"), ("Odd", "_list are not of a type"),
-])  # fmt: skip
-def test_a_declaration_that_cannot_be_read_is_refused(acme: str, kind: str, message: str) -> None:
-    module = __import__(acme)
-    with pytest.raises(SettingsRefused, match=message):
-        load_own_settings(getattr(module, kind))

@@ -33,13 +33,11 @@ def test_a_command_whose_outcome_is_unknown_is_not_called_undone(
     assert ("look at what is there" in message) != is_repeatable
 
 
-def test_a_connection_that_was_lost_before_the_commit_left_nothing(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize(("fault", "said"), [
+    (ConnectionLost("cut"), "was not kept"), (StoreUnavailable("away"), "MEETCORE_DATABASE_URL"),
+])  # fmt: skip
+def test_a_store_that_is_away_did_nothing(
+    capsys: pytest.CaptureFixture[str], fault: StoreUnavailable, said: str
 ) -> None:
-    code, message = _failed(capsys, ConnectionLost("cut"), is_repeatable=True)
-    assert (code, "was not kept" in message, "--reference" in message) == ("store_away", True, False)
-
-
-def test_a_store_that_does_not_answer_did_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    code, message = _failed(capsys, StoreUnavailable("away"), is_repeatable=True)
-    assert (code, "MEETCORE_DATABASE_URL" in message) == ("store_away", True)
+    code, message = _failed(capsys, fault, is_repeatable=True)
+    assert (code, said in message, "--reference" in message) == ("store_away", True, False)

@@ -200,20 +200,14 @@ async def test_deliveries_that_end_without_success_are_counted_by_the_reason(rig
         assert kept("deliveries_failed_total", reason=reason) == 1, reason
 
 
-def test_faults_of_the_sender_begin_at_zero() -> None:
-    kept = Kept()
-    kept.metrics()
-    shown = generate_latest(kept.registry).decode()
-    for fault in SenderFault:
-        assert f'meetcore_sender_faults_total{{reason="{fault.value}"}} 0.0\n' in shown
-
-
-def test_pairs_of_labels_begin_at_zero() -> None:
+def test_faults_of_the_sender_and_pairs_of_labels_begin_at_zero() -> None:
     kept = Kept()
     kept.metrics()
     shown = generate_latest(kept.registry).decode()
     assert 'meetcore_store_unavailable_total{kind="disk_full",pool="primary"} 0.0\n' in shown
     assert 'meetcore_provider_calls_total{call="create",result="refused"} 0.0\n' in shown
+    for fault in SenderFault:
+        assert f'meetcore_sender_faults_total{{reason="{fault.value}"}} 0.0\n' in shown
 
 
 def test_refusals_for_want_of_a_host_begin_at_zero_for_each_capacity() -> None:
