@@ -11,11 +11,13 @@ from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.notes.notes import Language, NoteFault, NoteStatus, describe
 from meetcore.domain.notes.recordings import RecordingStatus
+from meetcore.domain.requests.retention import Retention
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.ports.runtime import Lease
 from meetcore.usecases.meetings.cancellation import mark_cancelling
 from meetcore.usecases.meetings.end_due_meetings import CHECKS_AFTER_S, PROVIDER_GRACE
+from meetcore.usecases.requests.erasure import RemovePastRetention
 from tests.unit.usecases.application import START, ApplicationHarness, SimulatedCrash, crash_points
 from tests.unit.usecases.fakes import recorded
 from tests.unit.usecases.note_scenario import NoteScenario
@@ -254,6 +256,24 @@ async def test_notes_wait_for_the_files_of_a_later_session_to_be_measured():
     (note,) = harness.notes()
     assert (note.status, note.duration_s) == (NoteStatus.COMPLETED, 660)
     one.prove()
+
+
+async def test_notes_that_are_past_their_retention_are_not_made_again_while_a_recording_is_looked_for():
+    meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
+    async with harness.store.begin() as tx:
+        await tx.lock_account(meeting.account_id)
+        await tx.meetings.save_session(meeting, Session("without a file", None, meeting.start_at))
+    one = NoteScenario(harness, meeting)
+    harness.clock.set(meeting.end_at)
+    await one.record(recorded("rapat", 60.0))
+    await one.measure()
+    remove = RemovePastRetention(harness.rig.retention, Retention(note_days=1), harness.runtime)
+    while (wait_s := due_in_s(harness)) is not None:
+        harness.clock.advance(wait_s)
+        await remove()
+        await harness.end_due_meetings().sweep()
+        await one.work()
+    assert [entry.amount for entry in harness.entries()] == [100, -15, -1]
 
 
 async def test_a_note_in_english_that_was_asked_for_early_takes_the_place_of_no_other():

@@ -45,7 +45,8 @@ WHERE kind = %(kind)s
 SELECT FROM removed_records WHERE account_id = %(account_id)s AND id = %(id)s
 
 -- remove_notes: Remove the notes of the next portion, and keep their ids. An id begins with the time of its note. With
--- the last note on a recording its transcript goes.
+-- the last note on a recording its transcript goes. A note stays while the recording of its meeting is looked for: else
+-- the meeting would get its notes once more, and pay for them.
 WITH walked AS MATERIALIZED (
     SELECT n.account_id, n.id FROM notes n
     WHERE n.id > %(after)s AND n.id < %(before)s ORDER BY n.id LIMIT %(portion)s
@@ -53,6 +54,8 @@ WITH walked AS MATERIALIZED (
     SELECT n.account_id, n.id, n.recording_id
     FROM walked JOIN notes n ON n.account_id = walked.account_id AND n.id = walked.id
     WHERE n.status = ANY(%(removable)s::text[]) AND n.lease_token IS NULL
+        AND NOT EXISTS (
+            SELECT FROM meetings m WHERE m.account_id = n.account_id AND m.id = n.meeting_id AND m.due_at IS NOT NULL)
     FOR UPDATE OF n SKIP LOCKED
 ), chunks AS (
     DELETE FROM transcript_chunks t USING past
