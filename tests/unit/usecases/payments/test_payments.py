@@ -80,14 +80,6 @@ async def test_a_late_payment_is_in_doubt(
     assert (late.status, late.doubt, shop.harness.entries()) == (status, Doubt.PAID_AFTER_END, [])
 
 
-async def test_money_of_another_amount_gives_no_credits(shop: PaymentHarness) -> None:
-    payment_id = await shop.bought()
-    await shop.pay(payment_id, 1)
-    await shop.follow()
-    assert (await shop.payment(payment_id)).doubt is Doubt.WRONG_AMOUNT
-    assert (shop.harness.entries(), shop.receipts()) == ([], [])
-
-
 async def test_money_for_an_erased_account_is_in_doubt(shop: PaymentHarness) -> None:
     payment_id = await shop.bought()
     account_id = shop.harness.caller.account.id
