@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
@@ -84,6 +84,11 @@ async def pumping(
     finally:
         worker.stop()
         await asyncio.wait_for(running, TIMEOUT_S)
+
+
+def repeating(rig: PostgresRig, *tasks: PeriodicTask) -> AbstractAsyncContextManager[DeliveryWorker]:
+    """A worker with periodic tasks."""
+    return pumping(rig, rig.store, ScriptedSender(rig), periodic_tasks=tasks)
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -313,8 +318,7 @@ async def test_a_hanging_task_delays_no_other_and_no_delivery(rig: PostgresRig) 
     async def work() -> None:
         done.append("work")
 
-    periodic_tasks = [PeriodicTask("hangs", hang, 0.01), PeriodicTask("works", work, 0.01)]
-    async with pumping(rig, rig.store, ScriptedSender(rig), periodic_tasks=periodic_tasks):
+    async with repeating(rig, PeriodicTask("hangs", hang, 0.01), PeriodicTask("works", work, 0.01)):
         await until(lambda: len(done) > 2 and statuses(rig) == [DeliveryStatus.SUCCEEDED] * 2)
 
 
@@ -327,8 +331,8 @@ async def test_only_tasks_that_run_on_notify_run_on_a_notification(rig: Postgres
 
         return PeriodicTask(name, work, 3600.0, runs_on_notify)
 
-    periodic_tasks = [task("quiet", runs_on_notify=False), task("rung", runs_on_notify=True)]
-    async with pumping(rig, rig.store, ScriptedSender(rig), periodic_tasks=periodic_tasks) as worker:
+    tasks = task("quiet", runs_on_notify=False), task("rung", runs_on_notify=True)
+    async with repeating(rig, *tasks) as worker:
         await until(lambda: sorted(done) == ["quiet", "rung"])
         worker.wake()
         await until(lambda: done.count("rung") == 2)
@@ -345,12 +349,7 @@ async def test_a_notification_during_a_task_is_handled(rig: PostgresRig) -> None
         begun.append(len(begun))
         await going.wait()
 
-    async with pumping(
-        rig,
-        rig.store,
-        ScriptedSender(rig),
-        periodic_tasks=[PeriodicTask("slow", work, 3600.0, runs_on_notify=True)],
-    ) as worker:
+    async with repeating(rig, PeriodicTask("slow", work, 3600.0, runs_on_notify=True)) as worker:
         await until(lambda: len(begun) == 1)
         worker.wake()
         going.set()
@@ -363,12 +362,7 @@ async def test_a_task_that_leaves_work_due_runs_again_at_once_until_none_is_due(
     async def work() -> bool:
         return left.pop(0)
 
-    async with pumping(
-        rig,
-        rig.store,
-        ScriptedSender(rig),
-        periodic_tasks=[PeriodicTask("drains", work, 3600.0, runs_on_notify=True)],
-    ):
+    async with repeating(rig, PeriodicTask("drains", work, 3600.0, runs_on_notify=True)):
         await until(lambda: not left)
 
 
@@ -380,7 +374,5 @@ async def test_a_task_with_a_fault_runs_again(rig: PostgresRig) -> None:
         tries.append(len(tries))
         raise StoreUnavailable("away") if len(tries) == 1 else ValueError("a fault")
 
-    async with pumping(
-        rig, rig.store, ScriptedSender(rig), periodic_tasks=[PeriodicTask("faulty", work, 0.01)]
-    ):
+    async with repeating(rig, PeriodicTask("faulty", work, 0.01)):
         await until(lambda: len(tries) > 2)

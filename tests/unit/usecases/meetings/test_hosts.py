@@ -190,34 +190,26 @@ async def test_no_more_than_the_limit_and_eight_at_once(limit: int, replaced: in
     assert keys.provider.most == min(8, replaced)
 
 
-async def test_a_refusal_is_reported_and_retried_after_an_hour():
-    async def store_refusal() -> None:
-        raise ProviderRefused("no such user")
+@pytest.mark.parametrize(("error", "wait_s", "reported"), [
+    (ProviderRefused("no such user"), REFUSED_FOR_S, ["no such user"]),
+    (ProviderUnknown("no answer"), LEASE_S, []),
+])  # fmt: skip
+async def test_a_refusal_is_reported_and_retried_after_an_hour_and_an_unknown_outcome_after_the_lease(
+    error: Exception, wait_s: float, reported: list[str]
+):
+    async def fail() -> None:
+        raise error
 
-    keys = await Keys(provider=KeyProvider(answer=store_refusal)).start()
-    assert await keys.replace() == 0
-    assert keys.refused == [(keys.known[0].id, "no such user")]
-    keys.provider.answer = at_once
-    keys.clock.advance(REFUSED_FOR_S - 1)
-    assert await keys.replace() == 0
-    keys.clock.advance(1)
-    assert await keys.replace() == 1
-    assert keys.in_place() == keys.provider.keys
-
-
-async def test_an_unknown_outcome_is_left_to_the_lease():
-    async def drop() -> None:
-        raise ProviderUnknown("no answer")
-
-    keys = await Keys(provider=KeyProvider(answer=drop)).start()
+    keys = await Keys(provider=KeyProvider(answer=fail)).start()
     assert await keys.replace() == 0
     keys.provider.answer = at_once
-    keys.clock.advance(LEASE_S - 1)
+    keys.clock.advance(wait_s - 1)
     assert await keys.replace() == 0
     assert keys.in_place() == {}
     keys.clock.advance(1)
     assert await keys.replace() == 1
-    assert (keys.in_place(), keys.refused) == (keys.provider.keys, [])
+    assert keys.in_place() == keys.provider.keys
+    assert keys.refused == [(keys.known[0].id, text) for text in reported]
 
 
 async def test_no_transaction_is_open_during_the_provider_call():

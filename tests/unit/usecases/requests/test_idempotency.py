@@ -233,23 +233,15 @@ async def test_a_lost_transaction_is_repeated(times: int) -> None:
     assert cut.calls == times + 1
 
 
-async def test_the_repeats_end() -> None:
-    cut = Cut(REPEATS + 1)
-    with pytest.raises(ConnectionLost):
+@pytest.mark.parametrize(("cut", "within_s", "calls"), [
+    (Cut(REPEATS + 1), 3.0, REPEATS + 1),
+    (Cut(1, StoreUnavailable), 3.0, 1),  # its commit may have arrived
+    (Cut(REPEATS, seconds=0.01), 0.0, 2),
+], ids=["too often", "not lost", "too long"])  # fmt: skip
+async def test_the_repeats_end(
+    cut: Cut, within_s: float, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repeat, "_REPEATED_FOR_S", within_s)
+    with pytest.raises(cut.error):
         await repeated_when_lost(cut.__call__)(7)
-    assert cut.calls == REPEATS + 1
-
-
-async def test_a_transaction_whose_commit_may_have_arrived_is_not_repeated() -> None:
-    cut = Cut(1, StoreUnavailable)
-    with pytest.raises(StoreUnavailable):
-        await repeated_when_lost(cut.__call__)(7)
-    assert cut.calls == 1
-
-
-async def test_what_takes_long_is_repeated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeat, "_REPEATED_FOR_S", 0.0)
-    cut = Cut(REPEATS, seconds=0.01)
-    with pytest.raises(ConnectionLost):
-        await repeated_when_lost(cut.__call__)(7)
-    assert cut.calls == 2
+    assert cut.calls == calls
