@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from html.parser import HTMLParser
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
@@ -14,6 +15,7 @@ from meetcore.domain.members.roles import Role
 from tests.support.api_harness import BASE_URL, Customer
 from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
 from tests.support.pages import Browser, form_fields
+from tests.support.sandbox_recordings import press
 from tests.support.texts import assert_contains
 from tests.support.visitors import Visitors
 
@@ -97,6 +99,30 @@ async def test_a_meeting_that_is_over_is_refused_without_a_question(
     await browser.post(path, form_key="a", confirmed="yes")
     again = await browser.post(path, form_key="b")
     assert "Cancel the meeting?" not in again.text
+
+
+async def test_a_refund_that_was_agreed_to_is_asked_about_again_once_there_is_none(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id)
+    meeting = await customer.make_meeting(title="By a key")
+    path = f"/dashboard/meetings/{meeting['id']}/cancel"
+    asked = (await browser.post(path, form_key="a")).text
+    assert_contains(asked, "Cancel the meeting?", "come back")
+    await press(customer, meeting, "start")
+    again = (await browser.post(path, form_key="a", confirmed=consent_of(asked))).text
+    assert_contains(again, "End the meeting now?", "no credits come back")
+    assert (await customer.get(f"/meetings/{meeting['id']}")).json()["status"] == "started"
+    done = await browser.post(path, form_key="a", confirmed=consent_of(again))
+    assert done.headers["location"].endswith("done=meeting_ended")
+    assert await customer.balance() == 990
+
+
+def consent_of(page: str) -> str:
+    """Return what the button of a question sends."""
+    found = re.search(r'name="confirmed" value="([^"]*)"', page)
+    assert found is not None
+    return found[1]
 
 
 STALE = "UPDATE sessions SET authenticated_at = now() - interval '20 minutes'"

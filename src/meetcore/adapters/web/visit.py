@@ -326,16 +326,22 @@ def own_path(text: str, root: str) -> str:
     return text
 
 
+CONSENT: Final = "yes"
+"""Consent to a change that stays the same, however long the question is open."""
+
+
 @frozen
 class Question:
     """What a page asks before a change that cannot be undone; the texts are translated already.
 
-    `button` carries the change out, and a link beside it leads back.
+    `button` carries the change out, and a link beside it leads back. It sends the `consent`, which names what
+    is agreed to where that can change meanwhile: then the page asks again.
     """
 
     heading: str
     text: str
     button: str
+    consent: str = CONSENT
 
 
 Ask = Callable[[Visited], Awaitable[Question | None]]

@@ -42,6 +42,7 @@ from meetcore.adapters.web.cookies import (
 )  # fmt: skip
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import (
+    CONSENT,
     MAX_FORM_BYTES,
     Allowed,
     Area,
@@ -185,8 +186,11 @@ class Site(Generic[Who, Use, Allowed]):
             request, signed_in, self.area, look, self.cookies, now, self.client_address(request), form,
             request.url.path if is_form else "",
         )  # fmt: skip
-        if page.ask is not None and "confirmed" not in form and (question := await page.ask(visit)):
-            return visit.page("confirm.html", question=question, fields=form, back=form_page)
+        consent = form.get("confirmed")
+        if page.ask is not None and consent not in ("", CONSENT):
+            question, sent = await page.ask(visit), {name: form[name] for name in form if name != "confirmed"}
+            if question is not None and question.consent != consent:
+                return visit.page("confirm.html", question=question, fields=sent, back=form_page)
         return await self._handle(page, self._with_kept_form(visit))
 
     def _with_kept_form(self, visit: AreaVisit[Who, Use, Allowed]) -> AreaVisit[Who, Use, Allowed]:

@@ -35,6 +35,8 @@ from meetcore.usecases.notes.note_charges import NoteRequest
 
 _OPEN: Final = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED)
 _MADE: Final = "meeting_created"
+_TO_CANCEL: Final = "cancel"
+_TO_END: Final = "end"
 _FILES_WITHIN: Final = timedelta(hours=1)
 """How long after a meeting its page waits for a recording and notes that have not come."""
 OPTIONS: Final[Mapping[str, str]] = {
@@ -129,6 +131,7 @@ async def _ask_to_cancel(visit: Visit) -> Question | None:
             visit.text("End the meeting now?"),
             visit.text("The meeting is in progress: it ends for all participants, and no credits come back."),
             visit.text("End the meeting"),
+            _TO_END,
         )
     credits = format_count(meeting.credits, visit.look.language)
     return Question(
@@ -143,6 +146,7 @@ async def _ask_to_cancel(visit: Visit) -> Question | None:
             credits=credits,
         ),
         visit.text("Cancel the meeting"),
+        _TO_CANCEL,
     )
 
 
