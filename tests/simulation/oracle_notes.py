@@ -8,13 +8,14 @@ from datetime import timedelta
 from math import ceil
 from typing import Any
 
+from meetcore.domain.notes.notes import NoteFault, describe
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.readers import Reader
 from tests.simulation.studio import Studio
 
 CONCLUDED_AFTER = timedelta(hours=42)
 """When no recording of a meeting is looked for any more."""
-_NOTES = """SELECT n.id, n.meeting_id, n.language, n.status, n.credits_charged, n.duration_s,
+_NOTES = """SELECT n.id, n.meeting_id, n.language, n.status, n.credits_charged, n.duration_s, n.error,
     (SELECT count(*) FROM ledger_transfers t
         WHERE t.account_id = n.account_id AND t.id = n.charge_id) AS charges,
     (SELECT array_agg(kind) FROM events e
@@ -44,7 +45,8 @@ def judge_notes(
                 yield f"{name} is erased, and was charged {row['credits_charged']}"
             continue
         files = studio.files_of(meetings[str(row["meeting_id"])]["provider_meeting_id"])
-        recorded_s = sum((each.ends_at - each.starts_at).total_seconds() for each in files)
+        lengths_s = [(each.ends_at - each.starts_at).total_seconds() for each in files]
+        recorded_s = sum(lengths_s)
         if row["charges"] != is_completed or bool(row["credits_charged"]) != is_completed:
             yield f"{name} is {row['status']} and was charged {row['credits_charged']}"
         if is_completed and row["credits_charged"] != ceil(row["duration_s"] / 60):
@@ -52,6 +54,8 @@ def judge_notes(
         is_deleted = str(row["meeting_id"]) in deleted
         if is_completed and not is_deleted and not 0 < row["duration_s"] <= recorded_s + 1:
             yield f"{name} is of {row['duration_s']} s, and {recorded_s} s were recorded"
+        if row["error"] == describe(NoteFault.MEDIA_UNREADABLE) and lengths_s and min(lengths_s) >= 1:
+            yield f"{name} failed for media that can be read, of {recorded_s} s"
         if row["events"] != [f"note.{row['status']}"]:
             yield f"{name} is {row['status']}, and its events are {row['events']}"
     for meeting_id, row in meetings.items():
