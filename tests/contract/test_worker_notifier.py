@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import socket
@@ -102,8 +101,18 @@ class Place:
             worker.stop()
 
 
-@pytest.fixture(params=["stub", "redis", "rabbitmq"])
+class QuorumPlace(Place):
+    """A place whose brokers declare quorum queues."""
+
+    def broker(self) -> dramatiq.Broker:
+        return broker_from_url(self.url, is_quorum=True)
+
+
+@pytest.fixture(params=["stub", "redis", "rabbitmq", "quorum"])
 def place(request, queue_namespace):
+    if request.param == "quorum":
+        yield request.getfixturevalue("quorum_place")
+        return
     url, namespace = None, queue_namespace
     if request.param == "redis":
         url, namespace = (
@@ -124,13 +133,6 @@ def delete_queues(url: str | None, queue: str) -> None:
     for suffix in ("", ".DQ", ".XQ"):
         broker.channel.queue_delete(queue + suffix)
     broker.close()
-
-
-async def test_a_notification_reaches_an_event_loop(place: Place):
-    loop, due = asyncio.get_running_loop(), asyncio.Event()
-    with place.worker(lambda: loop.call_soon_threadsafe(due.set)), place.notifier() as notifier:
-        notifier.notify()
-        await asyncio.wait_for(due.wait(), TIMEOUT_S)
 
 
 def test_a_notification_before_the_worker_is_up_wakes_it_later(place: Place):
@@ -412,24 +414,6 @@ def test_an_address_that_is_no_brokers_is_refused(url: str):
         broker_from_url(url)
 
 
-def test_the_memory_notifier_counts_and_passes_on():
-    passed_on: list[int] = []
-    notifier = FakeNotifier(lambda: passed_on.append(1))
-    notifier.notify()
-    notifier.notify()
-    assert (notifier.notifications, passed_on) == (2, [1, 1])
-    silent = FakeNotifier()
-    silent.notify()
-    assert silent.notifications == 1
-
-
-class QuorumPlace(Place):
-    """A place whose brokers declare quorum queues."""
-
-    def broker(self) -> dramatiq.Broker:
-        return broker_from_url(self.url, is_quorum=True)
-
-
 @pytest.fixture
 def places(rabbitmq_url: str, queue_namespace: str) -> Iterator[tuple[Place, QuorumPlace]]:
     """The same queue for processes of both settings."""
@@ -461,19 +445,6 @@ def test_every_queue_that_is_declared_is_a_quorum_queue(quorum_place: QuorumPlac
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="'classic' but current is 'quorum'"):
         broker.channel.queue_declare(quorum_place.queue + suffix, durable=True, arguments=arguments)
     broker.close()
-
-
-def test_a_quorum_queue_without_a_reader_stays_small(quorum_place: QuorumPlace) -> None:
-    woken = threading.Semaphore(0)
-    with quorum_place.notifier(spacing_s=0) as notifier:
-        sent = sends(notifier)
-        for _ in range(BACKLOG + 50):
-            notifier.notify()
-            assert sent.acquire(timeout=TIMEOUT_S)
-        with quorum_place.worker(woken.release):
-            assert woken.acquire(timeout=TIMEOUT_S)
-            wakes = 1 + drained(woken)
-    assert wakes <= BACKLOG + 1
 
 
 def test_processes_of_both_settings_run_side_by_side(places: tuple[Place, QuorumPlace]) -> None:
