@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -38,6 +38,7 @@ from meetcore.domain.ids import parse_id
 from meetcore.domain.requests.request_log import TRACEPARENT, parse_traceparent
 from meetcore.domain.requests.views import AccountVersion
 from meetcore.ports.observability import NO_TRACING, Tracing
+from meetcore.testing.stand_in import Reply, Request, as_json, serving
 from tests.support.collector import Collector, collecting
 from tests.support.fakes import PlainCipher
 from tests.support.running_time import running_time
@@ -413,33 +414,17 @@ async def test_what_is_done_in_postgresql_is_a_span(
     assert names == [*once, *(name for name in once if name != "standby read")]
 
 
-class _Remembering(BaseHTTPRequestHandler):
-    """Answers everything with an empty object and keeps the `traceparent` of each request."""
-
-    seen: list[str | None]
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.seen.append(self.headers.get("traceparent"))
-        self.send_response(200)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"{}")
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
-
-
 @pytest.fixture
-def remembering() -> Iterator[tuple[str, list[str | None]]]:
+async def remembering() -> AsyncIterator[tuple[str, list[str | None]]]:
+    """A server that answers everything with an empty object, and the `traceparent` of each request."""
     seen: list[str | None] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Remembering,), {"seen": seen}))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", seen
-    server.shutdown()
-    thread.join()
-    server.server_close()
+
+    async def answer(request: Request) -> Reply:
+        seen.append(request.headers.get("traceparent"))
+        return as_json({})
+
+    async with serving(answer) as port:
+        yield f"http://127.0.0.1:{port}", seen
 
 
 async def test_calls_of_zoom_carry_the_span_that_is_open(remembering: tuple[str, list[str | None]]) -> None:

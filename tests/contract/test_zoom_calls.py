@@ -5,8 +5,8 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -23,6 +23,7 @@ from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
 from meetcore.testing.contracts.providers import order_for
+from meetcore.testing.stand_in import Reply, Request, serving
 from meetcore.testing.zoom_account import REFUSALS, refusal
 from meetcore.testing.zoom_server import Fault, Terms
 from tests.support.texts import assert_contains
@@ -156,36 +157,28 @@ async def test_a_creation_without_an_answer_is_unknown_and_never_repeated(
     assert [one.provider_meeting_id for one in found] == zoom.made
 
 
-async def test_a_late_answer_is_no_answer(zoom: Zoom):
-    order = order_for(zoom.provider)
-    zoom.stand_in.faults.plan(Fault("late", "create", late_s=1.5))
-    with pytest.raises(ProviderUnknown), budget_of(zoom, SHORT_BUDGET_S):
-        await zoom.provider.create(order)
-    found = await zoom.provider.find(order)
-    assert [one.provider_meeting_id for one in found] == zoom.made
-    assert len(found) == 1
-
-
 @pytest.mark.parametrize("answer", [b"{}", b'{"id": 7}', b'{"id": 7, "join_url": "zoommtg://x"}', b"[]", b""])
 async def test_an_answer_that_lacks_what_is_needed_is_unknown(answer: bytes):
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        token = b'{"access_token": "t", "expires_in": 3600}'
-        body = token if b"/oauth" in head else answer
-        writer.write(
-            b"HTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-        )
-        await writer.drain()
-        writer.close()
+    async with answering("t", answer) as provider:
+        with pytest.raises(ProviderUnknown):
+            await provider.create(order_for(provider))
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    place = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with zoom_at_hand() as zoom, server:
+
+@asynccontextmanager
+async def answering(token: str, answer: bytes = b"") -> AsyncIterator[ZoomProvider]:
+    """Zoom on a server that gives out this token, and this answer to all else."""
+
+    async def reply(request: Request) -> Reply:
+        if request.segments[0] != "oauth":
+            return Reply(201, answer)
+        return Reply(200, f'{{"access_token": "{token}", "expires_in": 3600}}'.encode())
+
+    async with zoom_at_hand() as zoom, serving(reply) as port:
+        place = f"http://127.0.0.1:{port}"
         access = evolve(access_to(zoom.stand_in), api_url=f"{place}/v2", oauth_url=f"{place}/oauth/token")
         provider = ZoomProvider(access, zoom.log, now=zoom.clock.now)
         try:
-            with pytest.raises(ProviderUnknown):
-                await provider.create(order_for(provider))
+            yield provider
         finally:
             await provider.aclose()
 
@@ -376,24 +369,9 @@ async def test_no_secret_is_in_what_can_be_read(zoom: Zoom):
 
 @pytest.mark.parametrize("token", ["zürich", "two\\r\\nlines"])
 async def test_a_token_that_is_no_header_is_not_shown(token: str):
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        body = f'{{"access_token": "{token}", "expires_in": 3600}}'.encode()
-        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    place = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with zoom_at_hand() as zoom, server:
-        provider = ZoomProvider(
-            evolve(access_to(zoom.stand_in), oauth_url=place), zoom.log, now=zoom.clock.now
-        )
-        try:
-            with pytest.raises((ProviderRefused, ProviderUnknown)) as caught:
-                await provider.create(order_for(provider))
-        finally:
-            await provider.aclose()
+    async with answering(token) as provider:
+        with pytest.raises((ProviderRefused, ProviderUnknown)) as caught:
+            await provider.create(order_for(provider))
     assert token[:3] not in "".join(traceback.format_exception(caught.value))
 
 
@@ -444,9 +422,8 @@ async def test_the_log_is_silent_when_all_goes_well(zoom: Zoom):
     assert zoom.log.lines == []
 
 
-@pytest.mark.parametrize("terms", [Terms(latency_s=0.2)])
-async def test_a_call_that_is_cut_short_by_its_caller_ends_at_once(terms: Terms):
-    async with zoom_at_hand(terms) as zoom:
+async def test_a_call_that_is_cut_short_by_its_caller_ends_at_once():
+    async with zoom_at_hand(Terms(latency_s=0.2)) as zoom:
         order = order_for(zoom.provider)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
