@@ -382,17 +382,6 @@ async def test_mail_that_server_has_is_sent_however_connection_ends(server: Mail
     assert len(server.messages) == 1
 
 
-async def test_a_mail_whose_answer_was_lost_comes_again_with_its_id(server: MailServer):
-    mail, mailer = outgoing(), mailer_to(server)
-    server.answers["DATA"] = CUT
-    with pytest.raises(MailUnavailable):
-        await mailer.send(mail)
-    del server.answers["DATA"]
-    await mailer.send(mail)
-    first, second = server.received()
-    assert first == second
-
-
 async def test_a_server_that_is_away_or_silent_is_tried_later():
     with socket.socket() as closed:
         closed.bind((LOOPBACK, 0))
