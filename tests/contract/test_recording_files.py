@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from uuid import uuid4
@@ -11,8 +10,6 @@ import av
 import pytest
 
 from meetcore.adapters.media import AvAudioEditor
-from meetcore.adapters.postgres.migrate import migrate
-from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.sandbox import (
     SandboxCall,
     SandboxFault,
@@ -21,14 +18,13 @@ from meetcore.adapters.sandbox import (
     SandboxRecordingFiles,
     SandboxState,
 )
-from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.recording_files import FOLLOW_UP, LENGTHS_S, MEETING
 from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.testing.contracts.providers import RecordingFilesContract, RecordingPlace, order_for
 from meetcore.usecases.notes.downloads import MeasuredFiles
 from tests.support.fakes import FakeRecordingFiles
-from tests.support.sandbox_state import MemorySandboxState
+from tests.support.sandbox_state import MemorySandboxState, postgres_state
 from tests.support.zoom_adapter import zoom_at_hand
 
 START = datetime(2026, 11, 24, 2, 4, tzinfo=UTC)
@@ -129,17 +125,6 @@ class TestSandboxInMemory(RecordingFilesContract):
     @pytest.fixture
     async def place(self) -> RecordingPlace:
         return await sandbox_place(MemorySandboxState())
-
-
-@asynccontextmanager
-async def postgres_state(url: str) -> AsyncIterator[PostgresSandboxState]:
-    migrate(url)
-    pool = make_pool(url, min_size=0, max_size=2)
-    await pool.open()
-    try:
-        yield PostgresSandboxState(pool)
-    finally:
-        await pool.close()
 
 
 class TestSandboxInPostgres(RecordingFilesContract):

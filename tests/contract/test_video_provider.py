@@ -1,8 +1,6 @@
 """The suite of the video providers on every adapter, and what is the sandbox's own."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
 from uuid import UUID, uuid4
@@ -12,7 +10,6 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.sandbox import (
     SandboxCall,
@@ -30,22 +27,11 @@ from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import HostUnavailable, ProviderRefused, ProviderUnknown
 from meetcore.testing.contracts.providers import InteractiveProviderContract, VideoProviderContract, order_for
 from meetcore.usecases.meetings.bounded_provider import BoundedProvider
-from tests.support.sandbox_state import MemorySandboxState
+from tests.support.sandbox_state import MemorySandboxState, postgres_state
 
 BASE_URL = "http://127.0.0.1:8000"
 KEY = bytes(range(32))
 STARTED, LEFT, ENDED, REMOVED = SandboxMeetingState
-
-
-@asynccontextmanager
-async def postgres_state(url: str) -> AsyncIterator[PostgresSandboxState]:
-    migrate(url)
-    pool = make_pool(url, min_size=0, max_size=8)
-    await pool.open()
-    try:
-        yield PostgresSandboxState(pool)
-    finally:
-        await pool.close()
 
 
 @pytest.fixture(params=["memory", "postgres"])
@@ -125,18 +111,6 @@ async def test_the_sandbox_shows_no_key():
     assert "sixteen" not in repr(provider) + repr(provider.links)
     with pytest.raises(ValueError, match="16 bytes"):
         SandboxProvider(BASE_URL, MemorySandboxState(), b"short")
-
-
-async def test_a_running_meeting_is_not_removed(state: SandboxState):
-    provider = SandboxProvider(BASE_URL, state, KEY)
-    order = order_for(provider)
-    name = (await provider.create(order)).provider_meeting_id
-    await state.put(name, STARTED)
-    assert await provider.remove(name) is ProviderMeetingState.IN_PROGRESS
-    await provider.end(name)
-    assert await state.get(name) is ENDED
-    assert await provider.remove(name) is ProviderMeetingState.OVER
-    assert await provider.find(order) != ()
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,28 @@
-"""The sandbox's state in memory."""
+"""The sandbox's state, in memory and in a database."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 from attrs import evolve
 
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.sandbox import SandboxMeetingState, SandboxSession
+from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.state import STEPS, session_id
+
+
+@asynccontextmanager
+async def postgres_state(url: str) -> AsyncIterator[PostgresSandboxState]:
+    """Migrate a database, and keep the state there."""
+    migrate(url)
+    pool = make_pool(url, min_size=0, max_size=8)
+    await pool.open()
+    try:
+        yield PostgresSandboxState(pool)
+    finally:
+        await pool.close()
 
 
 class MemorySandboxState:
