@@ -54,8 +54,8 @@ class Service:
     def sender(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(transport=httpx.ASGITransport(self.inbox))
 
-    def browser(self) -> httpx.AsyncClient:
-        app = Starlette(routes=inbox_routes(self.inbox, mails=self.mails))
+    def browser(self, *hosts: str, **options: str) -> httpx.AsyncClient:
+        app = Starlette(routes=inbox_routes(self.inbox, *hosts, mails=self.mails, **options))
         return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
 
     async def take(self, body: bytes = BODY, secret: str = SECRET, url: str = URL, **more: str) -> int:
@@ -270,13 +270,8 @@ async def test_the_two_pages_lead_to_each_other_and_an_empty_one_says_so() -> No
 async def test_mails_are_for_the_holder_of_the_token_alone() -> None:
     service, one = Service(), mail()
     await service.mails.send(one)
-    app = Starlette(routes=inbox_routes(service.inbox, mails=service.mails, mail_token="t0ken"))
     paths = ("/inbox/mails", "/inbox/mails.json", f"/inbox/mails/{one.id}")
-
-    def browser() -> httpx.AsyncClient:
-        return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
-
-    async with browser() as stranger, browser() as owner:
+    async with service.browser(mail_token="t0ken") as stranger, service.browser(mail_token="t0ken") as owner:
         for path in paths:
             for query in ("", "?token=", "?token=another", "?token=%C3%A9"):
                 refused = await stranger.get(path + query)
@@ -332,9 +327,7 @@ def test_the_certificate_is_the_inboxs_alone(tmp_path: Path):
 
 @pytest.mark.parametrize("path", ["/inbox", "/inbox.json", "/inbox/mails", "/inbox/mails.json"])
 async def test_the_pages_are_for_this_machine_alone(path: str) -> None:
-    service = Service(now=datetime.now(UTC))
-    app = Starlette(routes=inbox_routes(service.inbox, "dev.example.test"))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as browser:
+    async with Service(now=datetime.now(UTC)).browser("dev.example.test") as browser:
         for host in ("127.0.0.1:8000", "localhost:8000", "localhost", "dev.example.test"):
             assert (await browser.get(path, headers={"Host": host})).status_code == 200
         for host in ("evil.test", "evil.test:8000", "127.0.0.1.evil.test", ""):

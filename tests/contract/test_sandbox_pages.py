@@ -154,16 +154,6 @@ async def test_the_page_is_closed_to_scripts_frames_and_caches():
     assert links == [[f"../../dashboard/meetings/{MEETING.id}"], []], "nothing that its own address has not"
 
 
-async def test_the_link_to_the_dashboard_holds_below_a_path():
-    service = Service()
-    url = service.url.replace("http://test/", "http://test/below/")
-    async with service.browser("/below") as browser:
-        page = (await browser.get(url)).text
-    link = page.partition('href="')[2].partition('"')[0]
-    assert urljoin(url, link) == f"http://test/below/dashboard/meetings/{MEETING.id}"
-    assert "href=" not in await Service(has_dashboard=False).page()
-
-
 def disabled(page: str) -> list[bool]:
     return [f"{word}</button>" in page and f" disabled>{word}" in page for word in BUTTONS]
 
@@ -223,16 +213,19 @@ async def test_only_so_many_sessions_of_a_meeting_can_be_started():
     assert [kind for kind, *_ in service.events].count("meeting_started") == MAX_SESSIONS
 
 
-async def test_forms_and_redirects_hold_below_a_path():
+async def test_forms_redirects_and_the_link_to_the_dashboard_hold_below_a_path():
     service = Service()
     url = service.url.replace("http://test/", "http://test/below/")
     async with service.browser("/below") as browser:
         page = (await browser.get(url)).text
+        link = page.partition('href="')[2].partition('"')[0]
+        assert urljoin(url, link) == f"http://test/below/dashboard/meetings/{MEETING.id}"
         action = page.partition('action="')[2].partition('"')[0]
         answer = await browser.post(urljoin(url, action), follow_redirects=True)
     assert answer.status_code == 200
     assert str(answer.url) == url
     assert service.events == [BEGUN]
+    assert "href=" not in await Service(has_dashboard=False).page()
 
 
 async def test_pressing_again_notifies_again_so_that_a_lost_event_is_replaced():
