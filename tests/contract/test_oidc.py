@@ -57,29 +57,6 @@ async def test_a_browser_is_sent_with_what_binds_the_answer_to_it(rig: Rig) -> N
     assert (again["prompt"], again["max_age"]) == (["login"], ["0"])
 
 
-async def test_who_signs_in_again_brings_the_time_back(rig: Rig) -> None:
-    answer = await rig.approve(await rig.provider.authorization_url(FLOW, CALLBACK, True))
-    assert (await rig.provider.identify(answer, FLOW, CALLBACK)).authenticated_at is not None
-
-
-async def test_who_comes_back_is_who_the_provider_says(rig: Rig) -> None:
-    answer = await rig.approve(await rig.provider.authorization_url(FLOW, CALLBACK, False))
-    assert await rig.provider.identify(answer, FLOW, CALLBACK) == rig.identity
-
-
-async def test_a_code_works_once(rig: Rig) -> None:
-    answer = await rig.approve(await rig.provider.authorization_url(FLOW, CALLBACK, False))
-    await rig.provider.identify(answer, FLOW, CALLBACK)
-    with pytest.raises(IdentityRefused):
-        await rig.provider.identify(answer, FLOW, CALLBACK)
-
-
-async def test_a_code_of_another_sign_in_is_refused(rig: Rig) -> None:
-    answer = await rig.approve(await rig.provider.authorization_url(FLOW, CALLBACK, False))
-    with pytest.raises(IdentityRefused):
-        await rig.provider.identify(answer, flow_secrets("another"), CALLBACK)
-
-
 async def test_a_code_that_is_none_is_refused(rig: Rig) -> None:
     for code in ("", "unknown", "x" * 4096):
         with pytest.raises(IdentityRefused):

@@ -53,17 +53,6 @@ async def resolver(request: pytest.FixtureRequest, zoned: SystemResolver) -> Asy
         await cache.close()
 
 
-@pytest.mark.parametrize("host", [host for host, records in ZONE.items() if records])
-async def test_a_name_has_all_its_addresses_once(resolver: Resolver, host: str) -> None:
-    found = await resolver.resolve(host, _ACCOUNT)
-    assert set(found) == {ip_address(record) for record in ZONE[host]}
-    assert len(found) == len(set(found))
-
-
-async def test_a_name_without_an_address_is_unresolved(resolver: Resolver) -> None:
-    assert await _outcome(resolver, "empty.test") is None
-
-
 @pytest.mark.parametrize("host", _MISSING)
 async def test_a_name_that_is_not_there_is_unresolved(resolver: Resolver, host: str) -> None:
     assert await _outcome(resolver, host) is None
@@ -270,13 +259,6 @@ async def test_the_systems_order_of_preference_is_kept(zoned: SystemResolver) ->
         "192.0.2.3",
         "192.0.2.4",
     ]
-
-
-async def test_a_lookup_that_hangs_ends_at_its_limit(release: threading.Event) -> None:
-    resolver = SystemResolver(0.05, lookup=lambda *_args, **_options: [(release.wait(),)])
-    with pytest.raises(HostUnresolved):
-        await resolver.resolve(HOST, ACCOUNT)
-    await resolver.close()
 
 
 # Answers that serve for a second
