@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
@@ -11,13 +10,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from meetcore.adapters.postgres.pool import Pool, make_pool
 from meetcore.adapters.postgres.roles import GrantRefused, describe_role, grant_service
 from tests.support import servers
-from tests.support.fakes import PlainCipher
-from tests.support.postgres_rig import PostgresRig
 from tests.support.texts import assert_contains
-from tests.support.transactions import adjust, open_customer, top_up
 
 PASSWORD = "hunter2"
 
@@ -44,16 +39,6 @@ def owned(postgres_server_url: str) -> Iterator[tuple[str, str]]:
             yield url, role
         finally:
             connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
-
-
-@asynccontextmanager
-async def pool_of(url: str) -> AsyncIterator[Pool]:
-    pool = make_pool(url, max_size=4)
-    await pool.open()
-    try:
-        yield pool
-    finally:
-        await pool.close()
 
 
 LEDGER = ("ledger_entries", "ledger_transfers")
@@ -84,16 +69,6 @@ def test_the_service_role_cannot_change_ledger_or_audit_log(owned: tuple[str, st
         pytest.raises(psycopg.errors.InsufficientPrivilege),
     ):
         connection.execute(attack.encode())
-
-
-async def test_the_service_role_does_the_work_of_the_ledger(owned: tuple[str, str]) -> None:
-    url, role = owned
-    async with pool_of(as_role(url, role)) as pool:
-        rig = PostgresRig(pool, PlainCipher())
-        customer = await open_customer(rig)
-        await top_up(rig, customer, 15, "INV-1")
-        assert await adjust(rig, customer, -5, "T-1")
-        assert [entry.balance_after for entry in await rig.entries(customer.account_id)] == [15, 10]
 
 
 def test_what_a_role_lacks_or_has_too_much_of_is_described(owned: tuple[str, str]) -> None:
