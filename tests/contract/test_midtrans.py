@@ -15,6 +15,7 @@ from meetcore.testing.contracts.payments import (
     LATER,
     NOW,
     answer_of,
+    found_answer,
     order_for,
     paid_payment,
     payment_of,
@@ -195,9 +196,7 @@ async def test_an_attempt_ends_the_payment_when_the_page_is_over(
     midtrans.stand_in.attempt(order.payment_id, status, fraud)
 
     async def said(of=payment):
-        answer = await answer_of(midtrans.rig, of)
-        assert answer is not None
-        return answer.status
+        return (await found_answer(midtrans.rig, of)).status
 
     assert await said() is open_now
     assert await said(evolve(payment, status=PaymentStatus.PAID)) is once_paid
@@ -212,9 +211,7 @@ async def test_a_page_that_was_never_used_expires_by_its_time_alone(midtrans: Mi
     midtrans.clock.set(payment.expires_at + timedelta(minutes=4))
     assert await answer_of(midtrans.rig, payment) is None
     midtrans.clock.set(payment.expires_at + timedelta(minutes=5))
-    answer = await answer_of(midtrans.rig, payment)
-    assert answer is not None
-    assert answer.status is EXPIRED
+    assert (await found_answer(midtrans.rig, payment)).status is EXPIRED
     assert await answer_of(midtrans.rig, payment_of(order, None)) is None
 
 

@@ -17,6 +17,7 @@ from meetcore.ports.payments import GatewayRefused, GatewayUnknown, Notification
 from meetcore.testing.contracts.payments import (
     NOW,
     answer_of,
+    found_answer,
     order_for,
     paid_payment,
     payment_of,
@@ -172,9 +173,7 @@ async def test_json_that_is_no_object_of_stripes_is_unknown(stripe: Stripe, body
 
 async def test_a_session_that_is_not_there_is_looked_for_by_the_payment(stripe: Stripe):
     payment = await paid_payment(stripe.rig)
-    answer = await answer_of(stripe.rig, evolve(payment, reference="cs_test_gone"))
-    assert answer is not None
-    assert answer.status is PAID
+    assert (await found_answer(stripe.rig, evolve(payment, reference="cs_test_gone"))).status is PAID
     assert await answer_of(stripe.rig, evolve(fact_payment(), reference="cs_test_gone")) is None
 
 
@@ -184,8 +183,7 @@ async def test_a_transfer_that_fails_later(stripe: Stripe):
     for status, found in (("processing", PENDING), ("requires_payment_method", FAILED)):
         stripe.stand_in.attempt(order.payment_id, status)
         for payment in (payment_of(order, page), payment_of(order, None)):
-            answer = await answer_of(stripe.rig, payment)
-            assert answer is not None
+            answer = await found_answer(stripe.rig, payment)
             assert (answer.status, answer.amount) == (found, order.amount)
 
 

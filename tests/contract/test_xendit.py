@@ -13,6 +13,7 @@ from meetcore.ports.payments import GatewayRefused, GatewayUnknown, Notification
 from meetcore.testing.contracts.payments import (
     NOW,
     answer_of,
+    found_answer,
     order_for,
     paid_payment,
     payment_of,
@@ -99,8 +100,7 @@ async def test_a_session_without_our_page_is_unknown(xendit: Xendit, changes: di
 )  # fmt: skip
 async def test_documented_sessions_without_a_payment(xendit: Xendit, status: str, found: GatewayStatus):
     xendit.stand_in.faults.plan(canned("xendit.session.active", status=status))
-    answer = await answer_of(xendit.rig, fact_payment(SESSION))
-    assert answer is not None
+    answer = await found_answer(xendit.rig, fact_payment(SESSION))
     assert (answer.status, answer.amount, answer.currency) == (found, 0, "IDR")
 
 
@@ -149,8 +149,7 @@ async def test_money_in_an_earlier_session_is_found(xendit: Xendit):
     page = await xendit.gateway.open_checkout(order)
     payment = payment_of(order, page)
     xendit.stand_in._pay(lost)
-    answer = await answer_of(xendit.rig, payment)
-    assert answer is not None
+    answer = await found_answer(xendit.rig, payment)
     assert (answer.status, answer.amount) == (PAID, order.amount)
     await xendit.gateway.refund(payment, refund_of(payment, 10_000))
     assert xendit.stand_in.sent_back(order.payment_id) == 10_000
@@ -161,12 +160,10 @@ async def test_money_of_two_sessions_is_summed_and_another_currency_shown_first(
     await xendit.gateway.open_checkout(order)
     page = await xendit.gateway.open_checkout(order)
     xendit.stand_in.pay_everywhere(order.payment_id)
-    answer = await answer_of(xendit.rig, payment_of(order, page))
-    assert answer is not None
+    answer = await found_answer(xendit.rig, payment_of(order, page))
     assert (answer.amount, answer.currency) == (2 * order.amount, "IDR")
     xendit.stand_in.payments[1].currency = "PHP"
-    answer = await answer_of(xendit.rig, payment_of(order, page))
-    assert answer is not None
+    answer = await found_answer(xendit.rig, payment_of(order, page))
     assert (answer.amount, answer.currency) == (order.amount * 100, "PHP")
 
 
@@ -289,6 +286,4 @@ async def test_the_check_reads_transactions(xendit: Xendit):
 async def test_a_paid_payment_that_was_refunded_is_reversed(xendit: Xendit):
     payment = evolve(await paid_payment(xendit.rig), status=PaymentStatus.PAID)
     await xendit.gateway.refund(payment, refund_of(payment, 5_000))
-    answer = await answer_of(xendit.rig, payment)
-    assert answer is not None
-    assert answer.status is REVERSED
+    assert (await found_answer(xendit.rig, payment)).status is REVERSED
