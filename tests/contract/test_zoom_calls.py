@@ -68,11 +68,14 @@ async def test_one_token_serves_all_and_is_requested_once(zoom: Zoom):
     assert len(zoom.made) == 100
 
 
-async def test_a_token_that_is_refused_twice_is_not_tried_for_ever(zoom: Zoom):
-    zoom.stand_in.faults.plan(Fault("token_expired", "create", times=None))
+@pytest.mark.parametrize(("fault", "times"), [("token_expired", 2), ("rate_daily_account", 1)])
+async def test_a_token_that_is_refused_is_renewed_once_and_a_limit_of_a_day_is_not_waited_for(
+    zoom: Zoom, fault: str, times: int
+):
+    zoom.stand_in.faults.plan(Fault(fault, "create", times=None))
     with pytest.raises(ProviderRefused):
         await zoom.provider.create(order_for(zoom.provider))
-    assert (zoom.calls("create"), zoom.calls("token"), zoom.made) == (2, 2, [])
+    assert (zoom.calls("create"), zoom.calls("token"), zoom.made) == (times, times, [])
 
 
 async def test_a_token_is_renewed_before_it_ends(zoom: Zoom):
@@ -252,22 +255,17 @@ async def test_what_fails_again_and_again_is_unknown(short_budget: Zoom, fault: 
     assert zoom.calls("delete") <= 3
 
 
-async def test_a_refusal_after_a_break_does_not_unmake_the_doubt(zoom: Zoom):
+@pytest.mark.parametrize(
+    "later",
+    [
+        [Fault("rate_daily_account", "delete", times=None)],
+        [Fault("token_expired", "delete"), Fault("500", "token", times=None)],
+    ],
+    ids=["refusal", "no token"],
+)
+async def test_what_comes_after_a_break_does_not_unmake_the_doubt(zoom: Zoom, later: list[Fault]):
     made = (await zoom.provider.create(order_for(zoom.provider))).provider_meeting_id
-    zoom.stand_in.faults.plan(
-        Fault("drop", "delete", is_done=True), Fault("rate_daily_account", "delete", times=None)
-    )
-    with pytest.raises(ProviderUnknown):
-        await zoom.provider.remove(made)
-
-
-async def test_no_token_after_a_break_leaves_the_doubt(zoom: Zoom):
-    made = (await zoom.provider.create(order_for(zoom.provider))).provider_meeting_id
-    zoom.stand_in.faults.plan(
-        Fault("drop", "delete", is_done=True),
-        Fault("token_expired", "delete"),
-        Fault("500", "token", times=None),
-    )
+    zoom.stand_in.faults.plan(Fault("drop", "delete", is_done=True), *later)
     with pytest.raises(ProviderUnknown):
         await zoom.provider.remove(made)
 
@@ -287,13 +285,6 @@ async def test_many_under_a_limit_of_a_second_all_come_through(zoom: Zoom):
     zoom.stand_in.terms.per_second = 20
     await asyncio.gather(*(zoom.provider.create(order_for(zoom.provider)) for _ in range(40)))
     assert len(zoom.made) == 40
-
-
-async def test_a_limit_that_outlasts_the_budget_is_refused_at_once(zoom: Zoom):
-    zoom.stand_in.faults.plan(Fault("rate_daily_account", "create", times=None))
-    with pytest.raises(ProviderRefused):
-        await zoom.provider.create(order_for(zoom.provider))
-    assert (zoom.calls("create"), zoom.made) == (1, [])
 
 
 def answer_of(name: str, **headers: str) -> ZoomResponse:
