@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from attrs import evolve
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from meetcore.adapters.bounded_http import HttpResponse
@@ -104,39 +104,27 @@ AiCall = Callable[[Ai], Awaitable[object]]
 both = pytest.mark.parametrize("call", [transcribes, writes])
 
 
-@both
-@pytest.mark.parametrize("fault", [
-    "drop", "cut", "garbage", "huge", "redirect", "rate_limit", "quota", "401", "402", "403", "404", "405",
-    "408", "409", "425", "429", "500", "502", "503", "529",
-])  # fmt: skip
-async def test_a_temporary_fault_is_unavailable_and_not_retried(ai: Ai, call: AiCall, fault: str):
-    ai.stand_in.faults.plan(Fault(fault))
-    with pytest.raises(AiUnavailable):
-        await call(ai)
-    assert ai.stand_in.tally.calls.total() == 1
-    await call(ai)
+SETTINGS = [("error", "ai_settings_refused")]
 
 
 @both
-@pytest.mark.parametrize("fault", ["400", "406", "410", "415", "422", "451"])
-async def test_what_does_not_pass_is_refused_and_logged_without_a_word_of_the_meeting(
-    ai: Ai, call: AiCall, fault: str
+@pytest.mark.parametrize(("faults", "error", "logged"), [
+    ("drop cut garbage huge rate_limit quota 408 409 425 429 500 502 503 529", AiUnavailable, []),
+    ("redirect 401 402 403 404 405", AiUnavailable, SETTINGS),  # for the operator, and the note waits
+    ("400 406 410 415 422 451", AiRefused, [("warning", "ai_refused")]),
+], ids=["temporary", "settings", "final"])  # fmt: skip
+async def test_a_fault_is_reported_once_logged_without_a_word_of_the_meeting_and_not_retried(
+    ai: Ai, call: AiCall, faults: str, error: type[Exception], logged: list[tuple[str, str]]
 ):
-    ai.stand_in.faults.plan(Fault(fault))
-    with pytest.raises(AiRefused):
+    for fault in faults.split():
+        ai.stand_in.tally.calls.clear()
+        ai.log.lines.clear()
+        ai.stand_in.faults.plan(Fault(fault))
+        with pytest.raises(error):
+            await call(ai)
+        assert (ai.stand_in.tally.calls.total(), ai.log.events) == (1, logged), fault
+        assert "planned" not in str(ai.log.lines)
         await call(ai)
-    assert ai.stand_in.tally.calls.total() == 1
-    assert ai.log.events == [("warning", "ai_refused")]
-    assert "planned" not in str(ai.log.lines)
-
-
-@both
-@pytest.mark.parametrize("fault", ["redirect", "401", "402", "403", "404", "405"])
-async def test_a_wrong_setting_is_for_the_operator_and_the_note_waits(ai: Ai, call: AiCall, fault: str):
-    ai.stand_in.faults.plan(Fault(fault))
-    with pytest.raises(AiUnavailable):
-        await call(ai)
-    assert ai.log.events == [("error", "ai_settings_refused")]
 
 
 @pytest.mark.parametrize("changes", [
@@ -427,19 +415,17 @@ async def test_a_fault_is_reported_by_its_place(ai: Ai):
     assert "Expected `str`, got `int` - at `$.summary`" in ai.stand_in.conversations[-1][-1]["content"]
 
 
-async def test_two_answers_out_of_shape_are_away(ai: Ai):
-    ai.stand_in.faults.plan(Fault("out_of_shape", times=None))
-    with pytest.raises(AiUnavailable):
+@pytest.mark.parametrize(("fault", "times", "error", "calls"), [
+    ("out_of_shape", None, AiUnavailable, 2), ("refusal", 1, AiRefused, 1),
+    ("content_filter", 1, AiRefused, 1),
+])  # fmt: skip
+async def test_a_model_is_called_again_once_and_where_it_refuses_not_at_all(
+    ai: Ai, fault: str, times: int | None, error: type[Exception], calls: int
+):
+    ai.stand_in.faults.plan(Fault(fault, times=times))
+    with pytest.raises(error):
         await writes(ai)
-    assert ai.stand_in.tally.calls["completions"] == 2
-
-
-@pytest.mark.parametrize("fault", ["refusal", "content_filter"])
-async def test_a_model_that_refuses_is_not_called_again(ai: Ai, fault: str):
-    ai.stand_in.faults.plan(Fault(fault))
-    with pytest.raises(AiRefused):
-        await writes(ai)
-    assert ai.stand_in.tally.calls["completions"] == 1
+    assert ai.stand_in.tally.calls["completions"] == calls
 
 
 async def test_the_transcript_is_apart_from_the_instructions(ai: Ai):
@@ -581,14 +567,10 @@ def test_what_models_write_instead_is_read(content: str, expected: WrittenNotes)
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
+@example("```json", "```")
 def test_whatever_is_around_it_the_object_is_read(before: str, after: str):
     content = '{"summary": "x", "topics": [], "decisions": [], "action_items": []}'
     assert read(f"{before}\n{content}\n{after}", WrittenNotes) == WrittenNotes("x", [], [], [])
-
-
-def test_a_fence_around_the_answer_is_passed_over():
-    content = '```json\n{"summary": "x", "topics": [], "decisions": [], "action_items": []}\n```'
-    assert read(content, WrittenNotes) == WrittenNotes("x", [], [], [])
 
 
 @pytest.mark.parametrize("body", ["null", "{}", '{"choices": []}', '{"choices": [{}]}', "[" * 100_000])
