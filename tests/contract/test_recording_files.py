@@ -60,6 +60,7 @@ class TestZoom(RecordingFilesContract):
     @pytest.fixture
     async def place(self) -> AsyncIterator[RecordingPlace]:
         async with zoom_at_hand() as zoom:
+            zoom.stand_in.terms.has_ranges = self.has_ranges
             orders = [order_for(zoom.provider) for _ in range(2)]
             made, other = [(await zoom.provider.create(order)).provider_meeting_id for order in orders]
             meeting = zoom.stand_in.account.meeting(made)
@@ -90,16 +91,6 @@ class TestZoomWithoutRanges(TestZoom):
     """Its stores of files may send the whole where a part is wanted."""
 
     has_ranges = False
-
-    @pytest.fixture
-    async def place(self) -> AsyncIterator[RecordingPlace]:
-        async with zoom_at_hand() as zoom:
-            zoom.stand_in.terms.has_ranges = False
-            made = (await zoom.provider.create(order_for(zoom.provider))).provider_meeting_id
-            meeting = zoom.stand_in.account.meeting(made)
-            zoom.stand_in.record(meeting, "audio", "M4A", CONTENTS["audio"], START, END)
-            zoom.stand_in.record(meeting, "transcript", "TRANSCRIPT", CONTENTS["transcript"], START, END)
-            yield RecordingPlace(zoom.provider.files, made, CONTENTS, ("80000000001",))
 
 
 RECORDED = resources.files("meetcore.adapters.sandbox") / "recording"
