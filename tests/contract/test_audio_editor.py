@@ -9,6 +9,7 @@ import struct
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,7 @@ from tests.support.running_time import running_time
 from tests.support.texts import assert_contains
 
 M4A = FORMS[0]
+AAC = [form for form in FORMS if form.codec == "aac"]
 EXACT_S = 0.05
 EXAMPLES = min(200, max(4, settings().max_examples // 6))  # each starts a process, or encodes some seconds
 
@@ -79,18 +81,21 @@ async def test_what_fills_up_the_last_frame_of_an_mp4_is_not_paid_for(editor: Av
         assert await editor.measure(media) == 60.0
 
 
-@pytest.mark.parametrize("form", FORMS, ids=str)
-async def test_pieces_join_and_what_is_in_them_is_where_it_was(editor: AvAudioEditor, form: Form):
-    at = (0.5, 6.9, 7.1 + 0.5, 14.2, 20.0)
+@pytest.mark.parametrize(("form", "may_copy"), [*((form, False) for form in FORMS), (AAC[1], True)], ids=str)
+async def test_pieces_join_and_what_is_in_them_is_where_it_was(
+    editor: AvAudioEditor, form: Form, may_copy: bool
+):
+    """One packet on the border of copies is in both: a decoder begins with the right sample."""
+    at = [0.5 + number * 0.7 for number in range(28)] if may_copy else [0.5, 6.9, 7.1 + 0.5, 14.2, 20.0]
     with holding(editor, tones(form, 21.0, at)) as media:
-        found, total = [], 0.0
+        found, total_s = [], 0.0
         for number in range(3):
-            with await editor.cut(media, number * 7, 7) as piece:
+            with await editor.cut(media, number * 7, 7, may_copy=may_copy) as piece:
                 this = decoded(piece.file)
             found += [number * 7 + begin for begin in this.tones if begin > EXACT_S]
-            total += this.seconds
+            total_s += piece.length_s if may_copy else this.seconds
     assert found == pytest.approx(at, abs=EXACT_S)
-    assert total == pytest.approx(21.0, abs=0.03)
+    assert total_s == pytest.approx(21.0, abs=0.001 if may_copy else 0.03)
 
 
 @cache
@@ -112,39 +117,54 @@ def misheard(tones: list[float], from_s: float, seconds: float) -> list[float]:
     return only_in(there, tones) + only_in(tones, there)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
-@given(form=st.sampled_from(FORMS), from_s=st.floats(0, 19), length_s=st.floats(0.5, 12))
-@example(form=FORMS[0], from_s=6.330355156365096, length_s=2.7695202745327965)
-@example(form=FORMS[3], from_s=8.949645397864808, length_s=2.404739566274813)
-async def test_any_stretch_of_any_form_is_exact(form: Form, from_s: float, length_s: float):
-    editor = HereAudioEditor()
-    with holding(editor, three_tones(form)) as media, await editor.cut(media, from_s, length_s) as piece:
+CUTS = [(form, may_copy) for form in FORMS for may_copy in (False, True) if form in AAC or not may_copy]
+
+
+@settings(max_examples=2 * EXAMPLES, deadline=None)
+@given(of=st.sampled_from(CUTS), from_s=st.floats(0, 19), length_s=st.floats(0.5, 12))
+@example(of=(FORMS[0], False), from_s=6.330355156365096, length_s=2.7695202745327965)
+@example(of=(FORMS[3], False), from_s=8.949645397864808, length_s=2.404739566274813)
+async def test_any_stretch_of_any_form_is_exact_encoded_or_copied(
+    of: tuple[Form, bool], from_s: float, length_s: float
+):
+    """A copy ends with a packet, which has 32 ms at 32 kHz."""
+    (form, may_copy), editor = of, HereAudioEditor()
+    with (
+        holding(editor, three_tones(form)) as media,
+        await editor.cut(media, from_s, length_s, may_copy=may_copy) as piece,
+    ):
+        assert piece.is_copied == may_copy
         this = decoded(piece.file)
     expected = min(length_s, 20.0 - from_s)
-    assert this.seconds == pytest.approx(expected, abs=0.03)
+    assert piece.length_s == pytest.approx(expected, abs=0.03)
+    assert expected - 0.03 <= this.seconds <= expected + (0.035 if may_copy else 0.03)
     assert misheard(this.tones, from_s, expected) == [], this.tones
 
 
-@pytest.mark.parametrize("form", [FORMS[0], FORMS[5], FORMS[6]], ids=str)
+@pytest.mark.parametrize("form", [*AAC, FORMS[5]], ids=str)
 async def test_media_that_begins_late_counts_from_its_beginning(editor: AvAudioEditor, form: Form):
     with holding(editor, tones(form, 8.0, (2.0, 6.0), begins_s=30.0)) as media:
         assert await editor.measure(media) == pytest.approx(8.0, abs=0.05)
+        for may_copy in (False, True):
+            with await editor.cut(media, 4, 4, may_copy=may_copy) as piece:
+                assert piece.is_copied == (may_copy and form in AAC)
+                assert decoded(piece.file).tones == pytest.approx([2.0], abs=EXACT_S)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        lambda: two_streams(M4A, (3.0, 8.0), (5.0,)), lambda: two_streams(M4A, (8.0, 3.0), (5.0,)),
+        lambda: picture(8.0, M4A, (5.0,)),
+    ],
+    ids=["long sound last", "long sound first", "film"],
+)  # fmt: skip
+async def test_of_several_streams_the_longest_sound_counts(
+    editor: AvAudioEditor, content: Callable[[], bytes]
+):
+    with holding(editor, content()) as media:
+        assert await editor.measure(media) == pytest.approx(8.0, abs=0.03)
         with await editor.cut(media, 4, 4) as piece:
-            assert decoded(piece.file).tones == pytest.approx([2.0], abs=EXACT_S)
-
-
-async def test_of_several_streams_the_longest_counts(editor: AvAudioEditor):
-    for lengths_s in ((3.0, 8.0), (8.0, 3.0)):
-        with holding(editor, two_streams(M4A, lengths_s, (5.0,))) as media:
-            assert await editor.measure(media) == pytest.approx(8.0, abs=0.03)
-            with await editor.cut(media, 4, 4) as piece:
-                assert decoded(piece.file).tones == pytest.approx([1.0], abs=EXACT_S)
-
-
-async def test_only_the_sound_of_a_film_is_read(editor: AvAudioEditor):
-    with holding(editor, picture(6.0, M4A, (4.0,))) as media:
-        assert await editor.measure(media) == pytest.approx(6.0, abs=0.03)
-        with await editor.cut(media, 3, 3) as piece:
             assert decoded(piece.file).tones == pytest.approx([1.0], abs=EXACT_S)
 
 
@@ -213,29 +233,32 @@ async def test_no_file_makes_us_read_another(editor: AvAudioEditor, content: str
     assert visitors == []
 
 
-async def test_where_the_media_has_a_gap_there_is_silence(editor: AvAudioEditor):
-    with holding(editor, with_a_gap(Form("matroska", "pcm_s16le", 16000))) as media:
+@pytest.mark.parametrize(("codec", "rate", "may_copy"), [("pcm_s16le", 16000, False), ("aac", 48000, True)])
+async def test_where_the_media_has_a_gap_there_is_silence(
+    editor: AvAudioEditor, codec: str, rate: int, may_copy: bool
+):
+    """And it is not copied: a decoder would join what was apart."""
+    with holding(editor, with_a_gap(Form("matroska", codec, rate))) as media:
         assert await editor.measure(media) == pytest.approx(12.0, abs=0.03)
-        with await editor.cut(media, 0, 12) as piece:
-            whole = decoded(piece.file)
-        assert whole.seconds == pytest.approx(12.0, abs=0.03)
-        assert whole.tones == pytest.approx([1.0, 9.0], abs=EXACT_S)
-        with await editor.cut(media, 5, 2) as piece:  # nothing but gap
-            gap = decoded(piece.file)
-        assert gap.seconds == pytest.approx(2.0, abs=0.03)
-        assert gap.tones == []
+        for from_s, length_s, at in ((0, 12, [1.0, 9.0]), (5, 2, [])):  # whole, and nothing but gap
+            with await editor.cut(media, from_s, length_s, may_copy=may_copy) as piece:
+                this = decoded(piece.file)
+            assert not piece.is_copied
+            assert this.seconds == pytest.approx(length_s, abs=0.03)
+            assert this.tones == pytest.approx(at, abs=EXACT_S)
 
 
-async def test_a_piece_past_the_end_has_the_minimum_length(editor: AvAudioEditor):
+@pytest.mark.parametrize("may_copy", [False, True])
+async def test_a_piece_past_the_end_has_the_minimum_length(editor: AvAudioEditor, may_copy: bool):
+    """Less than the minimum is filled up with silence, and not copied."""
     with holding(editor, tones(M4A, 3.0, ())) as media:
-        for from_s in (2.99, 3.0, 50.0):
-            with await editor.cut(media, from_s, 5) as piece:
+        for from_s in (2.9, 2.99, 3.0, 50.0):
+            with await editor.cut(media, from_s, 5, may_copy=may_copy) as piece:
+                assert not piece.is_copied
                 assert decoded(piece.file).seconds == pytest.approx(0.2, abs=0.03)
 
 
 # Copies
-
-AAC = [form for form in FORMS if form.codec == "aac"]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
@@ -252,58 +275,6 @@ async def test_only_aac_is_copied_and_only_where_it_may_be(editor: AvAudioEditor
                 assert decoded(piece.file).tones == pytest.approx([2.0], abs=EXACT_S)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
-@given(form=st.sampled_from(AAC), from_s=st.floats(0, 19), length_s=st.floats(0.5, 12))
-async def test_any_stretch_of_aac_is_copied_exactly(form: Form, from_s: float, length_s: float):
-    """It ends with a packet, which has 32 ms at 32 kHz."""
-    editor = HereAudioEditor()
-    with (
-        holding(editor, three_tones(form)) as media,
-        await editor.cut(media, from_s, length_s, may_copy=True) as piece,
-    ):
-        assert piece.is_copied
-        this = decoded(piece.file)
-    expected = min(length_s, 20.0 - from_s)
-    assert piece.length_s == pytest.approx(expected, abs=0.03)
-    assert expected - 0.03 <= this.seconds <= expected + 0.035
-    assert misheard(this.tones, from_s, expected) == [], this.tones
-
-
-async def test_copies_join_without_losing_a_packet(editor: AvAudioEditor):
-    """What lies on the border is in both: a decoder begins with the right sample."""
-    at = [0.5 + number * 0.7 for number in range(28)]
-    with holding(editor, tones(AAC[1], 21.0, at)) as media:
-        found, total_s = [], 0.0
-        for number in range(3):
-            with await editor.cut(media, number * 7, 7, may_copy=True) as piece:
-                found += [number * 7 + begin for begin in decoded(piece.file).tones if begin > EXACT_S]
-                total_s += piece.length_s
-    assert found == pytest.approx(at, abs=EXACT_S)
-    assert total_s == pytest.approx(21.0, abs=0.001)
-
-
-async def test_what_begins_late_is_copied_from_its_beginning(editor: AvAudioEditor):
-    for form in AAC:
-        with (
-            holding(editor, tones(form, 8.0, (2.0, 6.0), begins_s=30.0)) as media,
-            await editor.cut(media, 4, 4, may_copy=True) as piece,
-        ):
-            assert piece.is_copied
-            assert decoded(piece.file).tones == pytest.approx([2.0], abs=EXACT_S)
-
-
-async def test_what_has_a_gap_is_not_copied(editor: AvAudioEditor):
-    """A decoder would join what was apart."""
-    with holding(editor, with_a_gap(Form("matroska", "aac", 48000))) as media:
-        with await editor.cut(media, 0, 12, may_copy=True) as piece:
-            whole = decoded(piece.file)
-        assert not piece.is_copied
-        assert whole.seconds == pytest.approx(12.0, abs=0.03)
-        assert whole.tones == pytest.approx([1.0, 9.0], abs=EXACT_S)
-        with await editor.cut(media, 5, 2, may_copy=True) as piece:  # nothing but gap
-            assert (piece.is_copied, decoded(piece.file).tones) == (False, [])
-
-
 def test_a_copy_that_would_be_too_large_is_none(editor: AvAudioEditor, monkeypatch: pytest.MonkeyPatch):
     content = tones(M4A, 20.0, (1.0, 3.0))
     with holding(editor, content) as media, editor.scratch() as into:
@@ -312,15 +283,6 @@ def test_a_copy_that_would_be_too_large_is_none(editor: AvAudioEditor, monkeypat
         assert aac.copy(media.fileno(), 0, into.fileno(), 10, 5) == pytest.approx(5.0, abs=0.001)
         with pytest.raises(aac.NotCopied):
             aac.copy(media.fileno(), 0, into.fileno(), 0, 20)
-
-
-async def test_the_last_moment_is_not_copied(editor: AvAudioEditor):
-    """Less than the minimum is filled up with silence."""
-    with holding(editor, tones(M4A, 3.0, ())) as media:
-        for from_s in (2.9, 3.0, 50.0):
-            with await editor.cut(media, from_s, 5, may_copy=True) as piece:
-                assert not piece.is_copied
-                assert decoded(piece.file).seconds == pytest.approx(0.2, abs=0.03)
 
 
 # Processes
