@@ -269,57 +269,37 @@ async def test_a_host_key_is_the_hosts(zoom: Zoom):
 # Recordings
 
 
-def file_of(name: str, kind: str, begin: str, end: str, status: str = "completed") -> dict[str, object]:
-    return {
-        "id": name,
-        "meeting_id": "/aDYlohs//tCd4ii1uC2+hA==",
-        "recording_start": f"2026-11-24T{begin}Z",
-        "recording_end": f"2026-11-24T{end}Z",
-        "file_type": kind,
-        "file_extension": "VTT" if kind == "TRANSCRIPT" else kind,
-        "file_size": 210_000_000,
-        "play_url": f"https://zoom.stand-in.example/rec/play/{name}",
-        "download_url": f"https://zoom.stand-in.example/rec/download/{name}",
-        "status": status,
-        "recording_type": "shared_screen_with_speaker_view",
-    }
+FIRST = (datetime(2026, 11, 24, 2, 4, tzinfo=UTC), datetime(2026, 11, 24, 2, 40, 30, tzinfo=UTC))
+SECOND = (datetime(2026, 11, 24, 2, 50, tzinfo=UTC), datetime(2026, 11, 24, 3, 20, 10, tzinfo=UTC))
 
 
 async def test_the_files_of_every_segment_that_are_ready(zoom: Zoom, order: ProviderOrder):
     made = await zoom.provider.create(order)
     assert await zoom.provider.files.find(made.provider_meeting_id) == ()
-    first, second = ("02:04:00", "02:40:30"), ("02:50:00", "03:20:10")
-    unfinished = file_of("c1", "MP4", *second, status="processing")
+    for name, kind, times in (
+        ("a1", "MP4", FIRST), ("a2", "M4A", FIRST), ("b1", "MP4", SECOND), ("a3", "TRANSCRIPT", FIRST),
+        ("a4", "CHAT", FIRST), ("a5", "TIMELINE", FIRST), ("c1", "MP4", SECOND),
+    ):  # fmt: skip
+        zoom.stand_in.record(only(zoom), name, kind, b"content", *times)
+    unfinished = only(zoom).recording_files[-1]
+    unfinished["status"] = "processing"
     del unfinished["recording_end"]
-    only(zoom).recording_files = [
-        file_of("a1", "MP4", *first),
-        file_of("a2", "M4A", *first),
-        file_of("b1", "MP4", *second),
-        file_of("a3", "TRANSCRIPT", *first),
-        file_of("a4", "CHAT", *first),
-        file_of("a5", "TIMELINE", *first),
-        unfinished,
-    ]
     files = await zoom.provider.files.find(made.provider_meeting_id)
     assert [(each.provider_file_id, each.kind) for each in files] == [
-        ("a1", FileKind.VIDEO),
-        ("a2", FileKind.AUDIO),
-        ("b1", FileKind.VIDEO),
-        ("a3", FileKind.TRANSCRIPT),
-        ("a4", FileKind.OTHER),
-        ("a5", FileKind.OTHER),
-    ]
-    assert len({(each.starts_at, each.ends_at) for each in files}) == 2
-    assert files[0].starts_at == datetime(2026, 11, 24, 2, 4, tzinfo=UTC)
-    assert files[0].ends_at == datetime(2026, 11, 24, 2, 40, 30, tzinfo=UTC)
-    assert files[0].size_bytes == 210_000_000
-    assert files[0].url == "https://zoom.stand-in.example/rec/download/a1"
+        ("a1", FileKind.VIDEO), ("a2", FileKind.AUDIO), ("b1", FileKind.VIDEO),
+        ("a3", FileKind.TRANSCRIPT), ("a4", FileKind.OTHER), ("a5", FileKind.OTHER),
+    ]  # fmt: skip
+    assert {(each.starts_at, each.ends_at) for each in files} == {FIRST, SECOND}
+    assert (files[0].starts_at, files[0].ends_at) == FIRST
+    assert files[0].size_bytes == len(b"content")
+    assert files[0].url == f"{zoom.stand_in.url}/rec/download/a1"
     assert files[0].url not in repr(files)
 
 
 async def test_times_that_cannot_be_read_are_not_guessed(zoom: Zoom, order: ProviderOrder):
     made = await zoom.provider.create(order)
-    only(zoom).recording_files = [file_of("a1", "MP4", "02:04:00", "soon")]
+    zoom.stand_in.record(only(zoom), "a1", "MP4", b"content", *FIRST)
+    only(zoom).recording_files[0]["recording_end"] = "soon"
     with pytest.raises(FilesUnavailable):
         await zoom.provider.files.find(made.provider_meeting_id)
 
