@@ -74,11 +74,9 @@ async def test_a_meeting_that_does_not_open_still_ends(rig: PostgresRig, custome
     over = MeetingSpec(start_at=datetime(2026, 1, 1, tzinfo=UTC))
     meetings = [await scheduled(rig, customer, over) for _ in range(2)]
     await break_values(rig, "meetings", meetings[0].id, "password", "join_url")
-    async with rig.store.begin() as tx:
-        due = await tx.meetings.claim_due(10, 60)
+    due = await rig.alone.meetings.claim_due(10, 60)
     assert {one.meeting.id for one in due} == {meeting.id for meeting in meetings}
-    async with rig.store.begin() as tx:
-        view = await tx.meetings.load_locked(customer.account_id, meetings[0].id, None)
+    view = await rig.alone.meetings.load_locked(customer.account_id, meetings[0].id, None)
     assert view is not None
     assert view.meeting.status is MeetingStatus.SCHEDULED
 
@@ -91,8 +89,7 @@ async def test_an_endpoint_without_a_readable_secret_is_listed_changed_and_rotat
     shown = evolve(broken, secret=None)
     assert list(await rig.queries.list_endpoints(customer.account_id, 10, None)) == [last, shown, first]
     assert await rig.queries.find_secrets(broken.url_key) == []
-    async with rig.store.begin() as tx:
-        assert await tx.endpoints.load_locked(customer.account_id, broken.id) == shown
+    assert await rig.alone.endpoints.load_locked(customer.account_id, broken.id) == shown
     await save_endpoint(rig, evolve(shown, description="changed"))
     ((stored,),) = [
         row.values()
@@ -162,6 +159,5 @@ async def test_a_claim_of_checks_survives_a_value_that_does_not_open(rig: Postgr
         await scheduled(rig, customer, MeetingSpec(lease_s=0.0, orphan_window_s=-1)) for _ in range(2)
     ]
     await break_values(rig, "meetings", meetings[0].id, "password")
-    async with rig.store.begin() as tx:
-        checks = await tx.orphan_checks.claim_due(10, Lease(new_id(), 60.0))
+    checks = await rig.alone.orphan_checks.claim_due(10, Lease(new_id(), 60.0))
     assert {check.meeting.id for check in checks} == {meeting.id for meeting in meetings}

@@ -140,11 +140,6 @@ def test_migrating_twice_applies_nothing_the_second_time(empty_database_url: str
     assert applied(empty_database_url) == known()
 
 
-def test_each_step_has_a_number_of_its_own() -> None:
-    numbers = [step.number for step in load_migrations()]
-    assert numbers == sorted(set(numbers))
-
-
 def test_migrators_at_once_apply_each_step_once(empty_database_url: str) -> None:
     start = threading.Barrier(4)
     done: list[list[Migration]] = []

@@ -82,8 +82,7 @@ async def live(rig: PostgresRig) -> Customer:
     lease = await start_cancelling(rig, meeting)
     await finish_cancelling(rig, meeting, lease)
     record = IdempotencyRecord("b", b"f" * 32, is_done=True, encoded_outcome=b"SEALED-bound")
-    async with rig.store.begin() as tx:
-        await tx.idempotency.save(customer.account_id, record)
+    await rig.alone.idempotency.save(customer.account_id, record)
     await add_event(rig, provider_event(files=(new_file(url="https://files.example/SEALED-told"),)))
     await keep_recording(rig, new_recording(customer))
     await add_mails(rig, new_mail(rig))
@@ -96,12 +95,10 @@ async def live_with_notes(rig: PostgresRig, customer: Customer) -> None:
     await completed(rig, customer)
     await queued(rig, customer)
     (task,) = await claim_notes(rig)
-    async with rig.store.begin() as tx:
-        assert await tx.notes.save_transcript_chunk(
-            task, "source", 0, (Utterance(0, 1, "SEALED-heard", "SEALED-speaker"),)
-        )
-    async with rig.store.begin() as tx:
-        assert await tx.notes.postpone(task, written(task.note), 60)
+    assert await rig.alone.notes.save_transcript_chunk(
+        task, "source", 0, (Utterance(0, 1, "SEALED-heard", "SEALED-speaker"),)
+    )
+    assert await rig.alone.notes.postpone(task, written(task.note), 60)
 
 
 async def everything(rig: PostgresRig) -> bytes:
@@ -122,8 +119,7 @@ async def test_no_column_holds_a_secret_in_the_clear(sealed_rig: PostgresRig):
     customer = await live(sealed_rig)
     stored = await everything(sealed_rig)
     assert_contains(stored, PLAIN.encode(), absent=(b"SEALED",))
-    async with sealed_rig.store.begin() as tx:
-        view = await tx.idempotency.load_locked(customer.account_id, "b")
+    view = await sealed_rig.alone.idempotency.load_locked(customer.account_id, "b")
     assert view.record is not None
     assert view.record.encoded_outcome == b"SEALED-bound"
 
@@ -201,8 +197,7 @@ async def test_a_transcript_does_not_decrypt_in_another_note(rig: PostgresRig):
 async def test_a_chunk_does_not_decrypt_as_another_piece(rig: PostgresRig):
     await queued(rig, await open_customer(rig, 100))
     (task,) = await claim_notes(rig)
-    async with rig.store.begin() as tx:
-        assert await tx.notes.save_transcript_chunk(task, "source", 0, (Utterance(0, 1, "satu"),))
+    assert await rig.alone.notes.save_transcript_chunk(task, "source", 0, (Utterance(0, 1, "satu"),))
     await rig.rows("UPDATE transcript_chunks SET number = 1")
     async with rig.store.begin() as tx:
         with pytest.raises(CipherRefused):

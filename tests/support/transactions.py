@@ -45,9 +45,9 @@ __all__ = [
     "AT", "KIND", "MANY", "RUNTIME", "TOMORROW", "Customer", "MeetingSpec", "abandon", "adjust",
     "append_one", "cancel_view", "creation", "draft", "email_of", "finish_cancelling", "funds_of",
     "is_free", "load_leased", "money", "new_endpoint", "new_event", "new_host", "new_id",
-    "open_account", "open_customer", "provisioning", "query_of", "register", "remove_endpoint",
-    "reserve", "reserved", "rolled", "save_endpoint", "schedule", "scheduled", "start_cancelling",
-    "top_up",
+    "open_account", "open_customer", "open_with_host", "provisioning", "query_of", "register",
+    "remove_endpoint", "reserve", "reserved", "rolled", "save_endpoint", "schedule", "scheduled",
+    "start_cancelling", "start_erasure", "top_up",
 ]  # fmt: skip
 
 TOMORROW = datetime(2027, 3, 2, 9, tzinfo=UTC)  # when the meetings that are wished for start
@@ -108,6 +108,18 @@ async def open_customer(
     key = ApiKey(customer.key_id, customer.account_id, tuple(Scope), cap, AT)
     await rig.alone.registry.add_key(key, customer.digest)
     return customer
+
+
+async def open_with_host(rig: PostgresRig) -> Customer:
+    """Open an account with 100 credits; add `host-9`, which takes nine meetings at a time."""
+    return await open_customer(rig, 100, new_host(max_concurrent=9, provider_user_id="host-9"))
+
+
+async def start_erasure(rig: PostgresRig, account_id: UUID) -> None:
+    """Ask for the erasure of an account."""
+    async with rig.store.begin() as tx:
+        await tx.lock_account(account_id)
+        await tx.erasures.start(account_id, AT)
 
 
 async def rolled(rig: PostgresRig, customer: Customer) -> Customer:

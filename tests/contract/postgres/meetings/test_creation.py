@@ -34,6 +34,7 @@ from tests.support.transactions import (
     reserved,
     schedule,
     scheduled,
+    start_erasure,
     top_up,
 )
 
@@ -221,9 +222,7 @@ async def test_what_is_known_of_the_key_is_decided_under_the_lock(rig: PostgresR
 
 async def test_an_account_that_is_to_be_erased_makes_no_meetings(rig: PostgresRig) -> None:
     customer = await open_customer(rig, 100, new_host())
-    async with rig.store.begin() as tx:
-        await tx.lock_account(customer.account_id)
-        await tx.erasures.start(customer.account_id, AT)
+    await start_erasure(rig, customer.account_id)
     assert await reserve_on(rig, customer, MeetingSpec(), await state_of(rig, customer)) is None
     assert await rig.holds(customer.account_id) == []
 

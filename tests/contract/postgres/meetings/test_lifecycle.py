@@ -27,6 +27,7 @@ from tests.support.transactions import (
     new_host,
     new_id,
     open_customer,
+    open_with_host,
     reserved,
     schedule,
     scheduled,
@@ -96,11 +97,6 @@ async def _due(rig: PostgresRig, limit: int = 10, again_s: float = 60) -> list[D
     return list(await rig.alone.meetings.claim_due(limit, again_s))
 
 
-async def _customer(rig: PostgresRig) -> Customer:
-    await rig.put_hosts(evolve(new_host(max_concurrent=9), provider_user_id="host-9"))
-    return await open_customer(rig, 100)
-
-
 def _over(rig: PostgresRig, hours_ago: int = 1) -> MeetingSpec:
     """A meeting that lasted an hour, until so many hours ago by the store's clock."""
     return MeetingSpec(start_at=rig.now() - timedelta(hours=hours_ago + 1))
@@ -125,14 +121,14 @@ async def _stop(rig: PostgresRig, meeting: Meeting) -> None:
 
 
 async def test_the_longest_due_come_first_up_to_the_limit(rig: PostgresRig) -> None:
-    customer = await _customer(rig)
+    customer = await open_with_host(rig)
     made = [await scheduled(rig, customer, _over(rig, hours)) for hours in (2, 4, 3)]
     assert [due.meeting for due in await _due(rig, 2)] == [made[1], made[2]]
     assert [due.meeting for due in await _due(rig, 2)] == [made[0]]
 
 
 async def test_a_meeting_that_ended_or_was_cancelled_is_due_no_more(rig: PostgresRig) -> None:
-    customer = await _customer(rig)
+    customer = await open_with_host(rig)
     unrecorded = evolve(_over(rig), with_recording=False)
     ended, stopped, cancelled = [
         await scheduled(rig, customer, spec) for spec in (unrecorded, unrecorded, _over(rig))
@@ -147,7 +143,9 @@ async def test_a_meeting_that_ended_or_was_cancelled_is_due_no_more(rig: Postgre
 async def test_the_recording_of_an_ended_meeting_is_looked_for_at_once(
     rig: PostgresRig, is_stopped: bool
 ) -> None:
-    meeting = await scheduled(rig, await _customer(rig), MeetingSpec(start_at=rig.now() + timedelta(hours=1)))
+    meeting = await scheduled(
+        rig, await open_with_host(rig), MeetingSpec(start_at=rig.now() + timedelta(hours=1))
+    )
     await (_stop if is_stopped else _end)(rig, meeting)
     ended = evolve(meeting, status=MeetingStatus.ENDED)
     assert await _due(rig, again_s=60) == [DueMeeting(ended, "host-9", 1, is_cleared=True)]
@@ -155,19 +153,16 @@ async def test_the_recording_of_an_ended_meeting_is_looked_for_at_once(
 
 
 async def test_a_meeting_that_is_over_keeps_its_host_and_is_due_until_it_is_cleared(rig: PostgresRig) -> None:
-    meeting = await scheduled(rig, await _customer(rig), evolve(_over(rig), with_recording=False))
+    meeting = await scheduled(rig, await open_with_host(rig), evolve(_over(rig), with_recording=False))
     ended = evolve(meeting, status=MeetingStatus.ENDED)
-    async with rig.store.begin() as tx:
-        await tx.meetings.save_ended(ended, [])
+    await rig.alone.meetings.save_ended(ended, [])
     assert await _due(rig) == []
     rig.write("UPDATE meetings SET due_at = clock_timestamp()")
     assert await _due(rig, again_s=0) == [DueMeeting(ended, "host-9", 0, is_cleared=False)]
     assert len(rig.read("SELECT 1 FROM host_reservations")) == 1
-    async with rig.store.begin() as tx:
-        await tx.meetings.save_cleared(ended, invalidates_host_key=False)
+    await rig.alone.meetings.save_cleared(ended, invalidates_host_key=False)
     assert (await _due(rig), len(rig.read("SELECT 1 FROM host_reservations"))) == ([], 0)
-    async with rig.store.begin() as tx:
-        await tx.meetings.save_uncleared(ended)
+    await rig.alone.meetings.save_uncleared(ended)
     assert await _due(rig) == [DueMeeting(ended, "host-9", 0, is_cleared=False)]
 
 
@@ -175,15 +170,13 @@ async def test_a_host_is_kept_up_to_its_next_reservation(rig: PostgresRig) -> No
     await rig.put_hosts(new_host())
     customer = await open_customer(rig, 100)
     stuck = await scheduled(rig, customer, _over(rig))
-    async with rig.store.begin() as tx:
-        await tx.meetings.keep_host(stuck, 600)
+    await rig.alone.meetings.keep_host(stuck, 600)
     (row,) = rig.read(
         "SELECT upper(during) > clock_timestamp() + interval '9 minutes' AS kept FROM host_reservations"
     )
     assert row["kept"]
     await scheduled(rig, customer, MeetingSpec(start_at=rig.now() + timedelta(minutes=20)))
-    async with rig.store.begin() as tx:
-        await tx.meetings.keep_host(stuck, 3600)
+    await rig.alone.meetings.keep_host(stuck, 3600)
     (row,) = rig.read(
         "SELECT upper(during) < clock_timestamp() + interval '11 minutes' AS kept FROM host_reservations"
         " ORDER BY during LIMIT 1"
@@ -192,7 +185,7 @@ async def test_a_host_is_kept_up_to_its_next_reservation(rig: PostgresRig) -> No
 
 
 async def test_a_session_is_kept_as_it_was_reported_last(rig: PostgresRig) -> None:
-    meeting = await scheduled(rig, await _customer(rig))
+    meeting = await scheduled(rig, await open_with_host(rig))
     begun, ended = Session("/a//b==", AT), Session("/a//b==", AT, AT + timedelta(minutes=1))
     other = Session("c", None, AT - timedelta(hours=1))
     async with rig.store.begin() as tx:
@@ -205,7 +198,7 @@ async def test_a_session_is_kept_as_it_was_reported_last(rig: PostgresRig) -> No
 
 
 async def test_one_in_creation_or_given_up_is_never_due(rig: PostgresRig) -> None:
-    customer = await _customer(rig)
+    customer = await open_with_host(rig)
     await reserved(rig, customer, _over(rig))
     for look_again_s in (None, 0):
         assert await abandon(rig, await reserved(rig, customer, _over(rig)), look_again_s=look_again_s)

@@ -21,9 +21,9 @@ from tests.support.transactions import (
     Customer,
     MeetingSpec,
     abandon,
-    new_host,
     new_id,
     open_customer,
+    open_with_host,
     reserved,
 )
 
@@ -151,11 +151,6 @@ async def test_what_is_done_leaves_its_digest_only(rig: PostgresRig):
     assert set(row.values()) == {None}
 
 
-async def _customer(rig: PostgresRig) -> Customer:
-    await rig.put_hosts(evolve(new_host(max_concurrent=9), provider_user_id="host-9"))
-    return await open_customer(rig, 100)
-
-
 async def _made(
     rig: PostgresRig, customer: Customer, window_s: float | None, lease_s: float = 0.0
 ) -> LeaseView:
@@ -182,20 +177,20 @@ async def _open(rig: PostgresRig, made: LeaseView) -> None:
 
 
 async def test_the_age_is_negative_while_the_request_may_be_under_way(rig: PostgresRig) -> None:
-    await _made(rig, await _customer(rig), -60, lease_s=60)
+    await _made(rig, await open_with_host(rig), -60, lease_s=60)
     (check,) = await _due(rig)
     assert -60 <= check.age_s < -30
 
 
 async def test_the_longest_due_checks_come_first_up_to_the_limit(rig: PostgresRig) -> None:
-    customer = await _customer(rig)
+    customer = await open_with_host(rig)
     made = [(await _made(rig, customer, -seconds)).meeting.id for seconds in (20, 40, 30)]
     assert [check.meeting.id for check in await _due(rig, 2)] == [made[1], made[2]]
     assert [check.meeting.id for check in await _due(rig, 2)] == [made[0]]
 
 
 async def test_the_age_continues_over_checks_unless_an_orphan_was_found(rig: PostgresRig) -> None:
-    await _made(rig, await _customer(rig), 0, lease_s=-100)
+    await _made(rig, await open_with_host(rig), 0, lease_s=-100)
     (check,) = await _due(rig)
     assert check.age_s >= 100
     await _postpone_check(rig, check, -1, failures=3)
@@ -207,7 +202,7 @@ async def test_the_age_continues_over_checks_unless_an_orphan_was_found(rig: Pos
 
 
 async def test_a_lost_lease_changes_nothing(rig: PostgresRig) -> None:
-    await _made(rig, await _customer(rig), -1)
+    await _made(rig, await open_with_host(rig), -1)
     (lost,) = await _due(rig, lease_s=-1)
     (held,) = await _due(rig)
     await _close(rig, lost)
@@ -218,7 +213,7 @@ async def test_a_lost_lease_changes_nothing(rig: PostgresRig) -> None:
 
 
 async def test_a_reopened_check_has_no_lease(rig: PostgresRig) -> None:
-    made = await _made(rig, await _customer(rig), 0, lease_s=-100)
+    made = await _made(rig, await open_with_host(rig), 0, lease_s=-100)
     (lost,) = await _due(rig)
     await _open(rig, made)
     await _close(rig, lost)
@@ -227,14 +222,14 @@ async def test_a_reopened_check_has_no_lease(rig: PostgresRig) -> None:
 
 
 async def test_a_meeting_without_a_check_is_given_one(rig: PostgresRig) -> None:
-    made = await _made(rig, await _customer(rig), None)
+    made = await _made(rig, await open_with_host(rig), None)
     await _open(rig, made)
     (check,) = await _due(rig)
     assert check.meeting == made.meeting
 
 
 async def test_an_abandoned_creation_is_checked_on_request(rig: PostgresRig) -> None:
-    customer = await _customer(rig)
+    customer = await open_with_host(rig)
     for window_s in (None, -1, 60):
         unmade, waits, due = [await _made(rig, customer, window_s) for _ in range(3)]
         assert await abandon(rig, unmade, look_again_s=None)
@@ -245,7 +240,7 @@ async def test_an_abandoned_creation_is_checked_on_request(rig: PostgresRig) -> 
 
 
 async def test_giving_up_ends_the_lease_on_a_check(rig: PostgresRig) -> None:
-    made = await _made(rig, await _customer(rig), -1)
+    made = await _made(rig, await open_with_host(rig), -1)
     (lost,) = await _due(rig)
     assert await abandon(rig, made, look_again_s=0)
     await _close(rig, lost)

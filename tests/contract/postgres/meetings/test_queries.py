@@ -330,6 +330,10 @@ async def test_the_next_creation_is_when_a_host_with_the_seats_may_take_one(rig:
     wanted = evolve(_query(), per_day=PER_DAY)
     for host, first in (
         (new_host(9), None),
+        (
+            new_host(10, creations=PER_DAY, creations_on=midnight.date(), unavailable_until=midnight),
+            midnight + timedelta(days=1),
+        ),
         (new_host(10, **full, unavailable_until=two_o_clock), two_o_clock),
         (new_host(10, **full), midnight),
         (new_host(10, unavailable_until=later), later),
@@ -338,16 +342,6 @@ async def test_the_next_creation_is_when_a_host_with_the_seats_may_take_one(rig:
         await rig.put_hosts(host)
         assert await rig.queries.next_creation_at(wanted) == first
     assert await rig.queries.next_creation_at(evolve(wanted, seats=101)) is None
-
-
-async def test_a_throttle_past_midnight_ends_in_a_new_day(rig: PostgresRig) -> None:
-    await rig.put_hosts(*(evolve(host, is_active=False) for host in await rig.registry.list_hosts()))
-    tomorrow = next_creation_day(NOW)
-    await rig.put_hosts(
-        new_host(10, creations=PER_DAY, creations_on=tomorrow.date(), unavailable_until=tomorrow)
-    )
-    wanted = evolve(_query(), per_day=PER_DAY)
-    assert await rig.queries.next_creation_at(wanted) == tomorrow + timedelta(days=1)
 
 
 def _has_words(title: str, words: Iterable[str]) -> bool:

@@ -139,10 +139,9 @@ async def _use_challenge(
     rig: PostgresRig, challenge: Challenge, late: timedelta = MINUTE, **fields: Any
 ) -> bool:
     wanted = evolve(challenge, **fields)
-    async with rig.store.begin() as tx:
-        return await tx.passkeys.use_challenge(
-            wanted.digest, wanted.purpose, wanted.is_operators, wanted.holder_digest, AT + late
-        )
+    return await rig.alone.passkeys.use_challenge(
+        wanted.digest, wanted.purpose, wanted.is_operators, wanted.holder_digest, AT + late
+    )
 
 
 async def test_passkeys_are_their_owners_the_oldest_first(rig: PostgresRig) -> None:

@@ -139,19 +139,6 @@ async def test_the_entries_of_a_key_are_found_among_the_next_ones(rig: PostgresR
     assert whole
 
 
-async def test_totals_of_days_are_the_sums_of_their_entries(rig: PostgresRig) -> None:
-    customer = await _customer_with_history(rig)
-    found = await rig.queries.list_day_totals(customer.account_id, TODAY, TODAY)
-    entries = await rig.queries.list_transactions(customer.account_id, TransactionFilter(), 50, None)
-    for kind in TransferKind:
-        amounts = [each.amount for each in entries if each.transfer.kind is kind]
-        expected = [DayTotal(TODAY, kind, sum(amounts), len(amounts))] if amounts else []
-        assert [each for each in found if each.kind is kind] == expected
-    for day in (TODAY - timedelta(days=1), TODAY + timedelta(days=1)):
-        assert list(await rig.queries.list_day_totals(customer.account_id, day, day)) == []
-    assert list(await rig.queries.list_day_totals(new_id(), date.min, date.max)) == []
-
-
 async def test_an_entry_counts_on_its_day_in_wib(rig: PostgresRig) -> None:
     customer = await open_customer(rig)
     midnight = datetime(2091, 3, 31, 17, tzinfo=UTC)

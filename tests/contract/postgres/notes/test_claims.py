@@ -85,12 +85,10 @@ async def test_notes_that_wait_for_a_transcript_are_woken_and_no_others(rig: Pos
     written_one = await queued(rig, customer, recording, Language.ENGLISH)
     (task,) = await claim_notes(rig)
     assert await rig.alone.notes.postpone(task, evolve(task.note, step=NoteStep.WRITE), 60)
-    async with rig.store.begin() as tx:
-        await tx.notes.wake(recording)
+    await rig.alone.notes.wake(recording)
     (task,) = await claim_notes(rig)
     assert task.note.id == waiting.id != written_one.id
-    async with rig.store.begin() as tx:
-        await tx.notes.wake(recording)
+    await rig.alone.notes.wake(recording)
     assert await claim_notes(rig) == [], "it is in the hands of a worker"
 
 
@@ -131,18 +129,11 @@ async def test_no_more_are_in_progress_than_there_may_be(rig: PostgresRig) -> No
     assert await claim_notes(rig, limit=0) == []
 
 
-async def test_a_dead_worker_uses_no_slot(rig: PostgresRig) -> None:
+async def test_a_dead_worker_and_a_waiting_note_use_no_slot(rig: PostgresRig) -> None:
     customer = await open_customer(rig, 50)
     for _ in range(2):
         await queued(rig, customer)
     assert len(await claim_notes(rig, in_flight=2, seconds=-1)) == 2
-    assert len(await claim_notes(rig, in_flight=2)) == 2
-
-
-async def test_a_waiting_note_uses_no_slot(rig: PostgresRig) -> None:
-    customer = await open_customer(rig, 50)
-    for _ in range(2):
-        await queued(rig, customer)
     (task,) = await claim_notes(rig, in_flight=1)
     assert await _postpone(rig, task, 60)
     (other,) = await claim_notes(rig, in_flight=1)

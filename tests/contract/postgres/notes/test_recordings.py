@@ -70,18 +70,14 @@ async def test_a_measured_recording_is_not_claimed_until_more_is_there(rig: Post
     assert not await _renew(rig, task, -1)
     await _postpone(rig, task, -1)
     assert await claim_recordings(rig) == []
+    done = evolve(done, files=(*done.files, new_file("a3", kind=FileKind.TRANSCRIPT)))
+    await keep_recording(rig, done)
+    assert await claim_recordings(rig) == [], "a transcript alone is no work"
     later = new_file("b1", starts_at=rig.now(), ends_at=rig.now() + timedelta(minutes=1))
     more = evolve(done, files=(*done.files, later))
     await keep_recording(rig, more)
     (task,) = await claim_recordings(rig)
     assert (task.recording, task.tries) == (more, 1), "the first try since the last success"
-
-
-async def test_a_transcript_alone_is_no_work(rig: PostgresRig) -> None:
-    done = measured(new_recording(await open_customer(rig)))
-    await keep_recording(rig, done)
-    await keep_recording(rig, evolve(done, files=(*done.files, new_file("a3", kind=FileKind.TRANSCRIPT))))
-    assert await claim_recordings(rig) == []
 
 
 async def test_an_expired_recording_is_due_at_once_even_when_claimed(rig: PostgresRig) -> None:

@@ -43,6 +43,7 @@ async def test_a_caller_is_found_by_the_digest_of_the_key(rig: PostgresRig) -> N
     summary = AccountSummary(account.id, account.user_id, account.email, "Dewi Ayu", 0)
     assert await rig.queries.find_caller(digest) == Caller(key, summary)
     assert await rig.queries.find_caller(bytes(32)) is None
+    await rig.queries.ping()
 
 
 async def test_the_secrets_of_a_url_are_those_of_every_account(rig: PostgresRig) -> None:
@@ -53,10 +54,6 @@ async def test_the_secrets_of_a_url_are_those_of_every_account(rig: PostgresRig)
     await register(rig, new_endpoint(other))
     assert {*await rig.queries.find_secrets(url)} == {first.secret, second.secret}
     assert list(await rig.queries.find_secrets("https://nobody.example/")) == []
-
-
-async def test_a_reachable_store_answers_a_ping(rig: PostgresRig) -> None:
-    await rig.queries.ping()
 
 
 ROUNDS = 5

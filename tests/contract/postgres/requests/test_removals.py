@@ -48,9 +48,11 @@ from tests.support.transactions import (
     new_host,
     new_id,
     open_customer,
+    open_with_host,
     reserved,
     scheduled,
     start_cancelling,
+    start_erasure,
 )
 
 LATER = AT + timedelta(minutes=5)
@@ -58,12 +60,6 @@ LATER = AT + timedelta(minutes=5)
 
 async def _locked(rig: PostgresRig, account_id: UUID) -> Erasure:
     return await rig.alone.erasures.load_locked(account_id)
-
-
-async def _start(rig: PostgresRig, account_id: UUID) -> None:
-    async with rig.store.begin() as tx:
-        await tx.lock_account(account_id)
-        await tx.erasures.start(account_id, AT)
 
 
 async def _finish(rig: PostgresRig, account_id: UUID) -> bool:
@@ -112,7 +108,7 @@ async def test_an_erasure_ends_every_access(rig: PostgresRig) -> None:
     at_both = await _member(rig, User(new_id(), email_of(new_id()), "Both", AT), customer, other)
     alone = await _member(rig, User(new_id(), email_of(new_id()), "Alone", AT), customer)
     await add_mails(rig, new_mail(rig, to=alone.email), new_mail(rig, to=at_both.email))
-    await _start(rig, customer.account_id)
+    await start_erasure(rig, customer.account_id)
     caller = await rig.queries.find_caller(customer.digest)
     assert caller is not None
     assert (caller.account.email, caller.account.full_name) == (erased_email(customer.account_id), ERASED)
@@ -143,7 +139,7 @@ async def test_members_who_were_removed_before_are_erased_too(rig: PostgresRig) 
     for account, user in ((customer, gone), (customer, elsewhere), (other, foreign)):
         await _remove(rig, account.account_id, user)
     for _ in range(2):
-        await _start(rig, customer.account_id)
+        await start_erasure(rig, customer.account_id)
     async with rig.store.begin() as tx:
         fresh = User(new_id(), gone.email, "Anew", AT)
         assert await tx.members.ensure_user(fresh) == fresh, "the address is free"
@@ -166,7 +162,7 @@ async def test_contents_go_in_portions_and_money_stays(rig: PostgresRig) -> None
         record = IdempotencyRecord("b", b"f" * 32, is_done=True, encoded_outcome=b"x")
         await tx.idempotency.save(id_, record)
     entries = await rig.queries.list_transactions(id_, TransactionFilter(), 50, None)
-    await _start(rig, id_)
+    await start_erasure(rig, id_)
     for _ in range(2):  # each portion can be repeated
         after: UUID | None = None
         async with rig.store.begin() as tx:
@@ -192,7 +188,7 @@ async def test_contents_go_in_portions_and_money_stays(rig: PostgresRig) -> None
 async def test_an_erasure_is_pending_until_nothing_is_worked_on(rig: PostgresRig) -> None:
     customer, other = await open_customer(rig), await open_customer(rig)
     for owner in (customer, other):
-        await _start(rig, owner.account_id)
+        await start_erasure(rig, owner.account_id)
     assert {customer.account_id, other.account_id} <= await _claimed(rig, AT)
     assert await _finish(rig, customer.account_id)
     assert not await _finish(rig, customer.account_id)
@@ -200,13 +196,17 @@ async def test_an_erasure_is_pending_until_nothing_is_worked_on(rig: PostgresRig
     assert other.account_id in claimed
     assert customer.account_id not in claimed
     assert (await _locked(rig, customer.account_id)).finished_at == LATER
-    assert not await _finish(rig, (await open_customer(rig)).account_id), "nothing was requested"
+    busy = await open_customer(rig, 100, new_host())
+    await scheduled(rig, busy)
+    assert not await _finish(rig, busy.account_id), "nothing was requested"
+    await start_erasure(rig, busy.account_id)
+    assert not await _finish(rig, busy.account_id), "a meeting is worked on"
 
 
 async def test_an_erasure_that_was_taken_is_due_again_later(rig: PostgresRig, customer: Customer) -> None:
     id_ = customer.account_id
     assert id_ not in await _claimed(rig, AT)
-    await _start(rig, id_)
+    await start_erasure(rig, id_)
     assert id_ not in await _claimed(rig, AT - timedelta(seconds=1))
     taken_at = AT
     for delay in (timedelta(minutes=5), timedelta(minutes=5), timedelta(minutes=5)):
@@ -229,13 +229,6 @@ async def test_the_longest_due_erasure_is_taken_first_and_once(rig: PostgresRig)
     early = AT - timedelta(days=8999)
     taken = [await _claimed(rig, early, 1) for _ in ids]
     assert taken == [{id_} for id_ in ids]
-
-
-async def test_meetings_that_are_worked_on_keep_an_erasure_open(rig: PostgresRig) -> None:
-    customer = await open_customer(rig, 100, new_host())
-    await scheduled(rig, customer)
-    await _start(rig, customer.account_id)
-    assert not await _finish(rig, customer.account_id)
 
 
 async def test_of_two_erasures_at_once_the_second_erases_the_user_of_both(rig: PostgresRig) -> None:
@@ -336,31 +329,30 @@ async def test_a_round_in_progress_has_an_age(rig: PostgresRig) -> None:
     assert (await rig.figures.read()).retention_rounds_s["notes"] == 0
 
 
-async def test_a_meeting_goes_with_its_recording_and_leaves_the_ledger(rig: PostgresRig) -> None:
-    customer = await _customer(rig)
+async def test_a_meeting_goes_with_its_removed_recording_and_leaves_the_ledger(rig: PostgresRig) -> None:
+    customer = await open_with_host(rig)
     meeting = await _over(rig, customer)
-    recording = await _recorded(rig, customer, meeting)
+    recording = await recorded(rig, customer, meeting_id=meeting.id)
     entries = await rig.entries(customer.account_id)
+    assert await rig.retention.remove_meetings(FAR) == Removal(0, is_over=True)
+    await keep_recording(rig, expire(recording))  # its files are still to be removed at the provider
+    await rig.begin_rounds()
+    assert await rig.retention.remove_meetings(FAR) == Removal(0, is_over=True)
+    await _expired(rig, recording)
+    await rig.begin_rounds()
     assert await rig.retention.remove_meetings(FAR) == Removal(1, is_over=True)
     assert await rig.queries.find_meeting(customer.account_id, meeting.id) is None
     assert await rig.queries.find_recording(customer.account_id, recording.id) is None
     assert await rig.queries.list_meetings(customer.account_id, MeetingFilter(AT), 10, None) == []
     assert await _is_known(rig, customer, meeting.id)
     assert await _is_known(rig, customer, recording.id)
+    assert not await _is_known(rig, await open_customer(rig), meeting.id)
     assert await rig.entries(customer.account_id) == entries
     assert str(meeting.id) in {entry.transfer.reference.id for entry in entries}
 
 
-async def test_a_meeting_of_another_account_is_not_known_as_removed(rig: PostgresRig) -> None:
-    customer, other = await _customer(rig), await open_customer(rig)
-    meeting = await _over(rig, customer)
-    await rig.retention.remove_meetings(FAR)
-    assert await _is_known(rig, customer, meeting.id)
-    assert not await _is_known(rig, other, meeting.id)
-
-
 async def test_a_creation_that_was_given_up_is_removed_as_if_it_never_was(rig: PostgresRig) -> None:
-    customer = await _customer(rig)
+    customer = await open_with_host(rig)
     made = await reserved(rig, customer, MeetingSpec())
     assert await abandon(rig, made)
     assert await rig.retention.remove_meetings(FAR) == Removal(1, is_over=True)
@@ -369,7 +361,7 @@ async def test_a_creation_that_was_given_up_is_removed_as_if_it_never_was(rig: P
 
 
 async def test_meetings_that_ended_later_or_not_at_all_stay(rig: PostgresRig) -> None:
-    customer = await _customer(rig)
+    customer = await open_with_host(rig)
     ended = await _over(rig, customer)
     to_come = await scheduled(rig, customer, MeetingSpec(ended.end_at))
     await reserved(rig, customer, MeetingSpec(ended.end_at + timedelta(hours=2)))
@@ -379,18 +371,8 @@ async def test_meetings_that_ended_later_or_not_at_all_stay(rig: PostgresRig) ->
     assert await rig.queries.find_meeting(customer.account_id, to_come.id) is not None
 
 
-async def test_a_meeting_stays_until_its_recording_is_expired_and_removed(rig: PostgresRig) -> None:
-    customer = await _customer(rig)
-    meeting = await _over(rig, customer)
-    recording = await recorded(rig, customer, meeting_id=meeting.id)
-    assert await rig.retention.remove_meetings(FAR) == Removal(0, is_over=True)
-    await keep_recording(rig, expire(recording))  # its files are still to be removed at the provider
-    await rig.begin_rounds()
-    assert await rig.retention.remove_meetings(FAR) == Removal(0, is_over=True)
-
-
 async def test_a_meeting_stays_until_its_notes_are_gone(rig: PostgresRig) -> None:
-    customer = await _customer(rig)
+    customer = await open_with_host(rig)
     meeting = await _over(rig, customer)
     recording = await recorded(rig, customer, meeting_id=meeting.id)
     note = await queued(rig, customer, recording)
@@ -403,7 +385,7 @@ async def test_a_meeting_stays_until_its_notes_are_gone(rig: PostgresRig) -> Non
 
 
 async def test_a_meeting_stays_while_its_recording_is_looked_for_or_orphans_are(rig: PostgresRig) -> None:
-    customer = await _customer(rig)
+    customer = await open_with_host(rig)
     meeting = await _over(rig, customer)
     await rig.alone.meetings.schedule_next_check(meeting, 60.0, is_cleared=True)
     doubtful = await scheduled(rig, customer, MeetingSpec(meeting.end_at, orphan_window_s=60.0))
@@ -412,7 +394,7 @@ async def test_a_meeting_stays_while_its_recording_is_looked_for_or_orphans_are(
 
 
 async def test_a_meeting_stays_while_a_recording_of_it_is_being_stored(rig: PostgresRig) -> None:
-    customer = await _customer(rig)
+    customer = await open_with_host(rig)
     meeting = await _over(rig, customer)
     async with rig.store.begin() as tx:
         assert await tx.meetings.load_by_provider_id(*_at_provider(meeting)) is not None
@@ -423,7 +405,7 @@ async def test_a_meeting_stays_while_a_recording_of_it_is_being_stored(rig: Post
 
 
 async def test_a_recording_that_waits_for_the_removal_of_its_meeting_finds_none(rig: PostgresRig) -> None:
-    customer = await _customer(rig)
+    customer = await open_with_host(rig)
     meeting = await _over(rig, customer)
     insert = "INSERT INTO removed_records (account_id, id) VALUES (%(account_id)s, %(id)s)"
     async with rig.pool.connection() as blocker, blocker.transaction():
@@ -449,11 +431,6 @@ async def _is_known(rig: PostgresRig, customer: Customer, record_id: UUID) -> bo
     return inside
 
 
-async def _customer(rig: PostgresRig) -> Customer:
-    await rig.put_hosts(evolve(new_host(max_concurrent=9), provider_user_id="host-9"))
-    return await open_customer(rig, 100)
-
-
 async def _end(rig: PostgresRig, meeting: Meeting) -> None:
     async with rig.store.begin() as tx:
         ended = evolve(meeting, status=step(TRANSITIONS, meeting.status, MeetingEvent.END))
@@ -474,10 +451,3 @@ async def _expired(rig: PostgresRig, recording: Recording) -> None:
     """End a recording, and remove its files at the provider."""
     gone = evolve(recording, status=RecordingStatus.EXPIRED, files=())
     await keep_recording(rig, gone)
-
-
-async def _recorded(rig: PostgresRig, customer: Customer, meeting: Meeting) -> Recording:
-    """A recording of a meeting that is expired, its files removed."""
-    recording = await recorded(rig, customer, meeting_id=meeting.id)
-    await _expired(rig, recording)
-    return recording

@@ -93,24 +93,17 @@ async def test_a_success_at_the_host_starts_the_count_again(rig: PostgresRig) ->
     assert await _states(rig, endpoints) == [ACTIVE] * 3
 
 
-async def test_failures_of_one_account_disable_nothing_of_another(rig: PostgresRig) -> None:
+async def test_failures_disable_nothing_of_another_account_or_at_another_host(rig: PostgresRig) -> None:
     customer, endpoints = await _customer(rig, 2)
     other_account, other_endpoints = await _customer(rig, 2)
-    posts = await _posts(rig, other_account, 1)
-    await record_all(rig, posts, BAD, WITHOUT_WAITS)
-    await record_all(rig, await _posts(rig, customer, 10), BAD, WITHOUT_WAITS)
-    assert await _states(rig, endpoints) == [DISABLED] * 2
-    assert await _states(rig, other_endpoints) == [ACTIVE] * 2
-
-
-async def test_failures_at_one_host_disable_nothing_at_another(rig: PostgresRig) -> None:
-    customer, endpoints = await _customer(rig, 2)
-    other = new_endpoint(customer, url="https://b.example/", url_key="https://b.example/")
-    await register(rig, other)
+    elsewhere = new_endpoint(customer, url="https://b.example/", url_key="https://b.example/")
+    await register(rig, elsewhere)
+    await record_all(rig, await _posts(rig, other_account, 1), BAD, WITHOUT_WAITS)
     posts = await _posts(rig, customer, 10)
-    await record_all(rig, [one for one in posts if one.url == other.url][:1], BAD, WITHOUT_WAITS)
-    await record_all(rig, [one for one in posts if one.url != other.url], BAD, WITHOUT_WAITS)
-    assert await _states(rig, [*endpoints, other]) == [DISABLED, DISABLED, ACTIVE]
+    await record_all(rig, [one for one in posts if one.url == elsewhere.url][:1], BAD, WITHOUT_WAITS)
+    await record_all(rig, [one for one in posts if one.url != elsewhere.url], BAD, WITHOUT_WAITS)
+    assert await _states(rig, [*endpoints, elsewhere]) == [DISABLED, DISABLED, ACTIVE]
+    assert await _states(rig, other_endpoints) == [ACTIVE] * 2
 
 
 async def test_failures_recorded_at_once_are_all_counted(rig: PostgresRig) -> None:
