@@ -89,7 +89,7 @@ async def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> 
         return as_json("ok")
 
     async with serving(ok) as port:
-        settings = {
+        settings: dict[str, Any] = {
             "broker_url": redis_url,
             "rate_store_url": redis_url,
             "base_url": f"http://127.0.0.1:{port}",
@@ -438,7 +438,7 @@ async def test_the_models_are_requested_from_the_ai_provider(
         return as_json(body, status)
 
     async with serving(reply) as port:
-        settings = {"ai_base_url": f"http://127.0.0.1:{port}/v1", "ai_api_key": SECRET}
+        settings: dict[str, Any] = {"ai_base_url": f"http://127.0.0.1:{port}/v1", "ai_api_key": SECRET}
         assert_says((await asyncio.to_thread(checked, database, **settings))["ai"], expected, expected_text)
     asked = [(each.segments, each.headers["authorization"]) for each in requests]
     assert (("v1", "models"), f"Bearer {SECRET}") in asked

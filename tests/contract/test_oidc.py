@@ -135,15 +135,13 @@ async def test_a_token_with_another_claim_is_refused(rig: Rig, claims: dict[str,
         await rig.identify()
 
 
+NO_TIMES: tuple[Any, ...] = (None, True, "now", -1, float("inf"), float("nan"), 10**30, [1], {})
+AT = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+
+
 @pytest.mark.parametrize(
     ("time", "expected"),
-    [
-        *((time, None) for time in (None, True, "now", -1, float("inf"), float("nan"), 10**30, [1], {})),
-        *(
-            (time, datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC))
-            for time in (1_700_000_000, 1_700_000_000.0)
-        ),
-    ],
+    [*((time, None) for time in NO_TIMES), (1_700_000_000, AT), (1_700_000_000.0, AT)],
 )
 async def test_the_time_of_authentication_is_that_of_the_token_if_it_is_one(
     rig: Rig, time: Any, expected: datetime | None
