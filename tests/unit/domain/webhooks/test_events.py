@@ -24,7 +24,6 @@ from meetcore.testing.strategies.webhooks import events
 
 NOW = datetime(2026, 12, 1, 2, 0, 0, 123456, tzinfo=UTC)
 ID = UUID("01930000-0000-7000-8000-000000000001")
-WIB = timezone(timedelta(hours=7))
 
 
 @pytest.mark.spec("6/kinds")

@@ -283,13 +283,6 @@ def test_after_a_rotation_the_trio_has_both_signatures_and_the_specs_header_one(
     assert (headers["webhook-id"], headers["webhook-timestamp"]) == ("evt", str(at))
 
 
-def test_an_independent_verifier_accepts_either_secret_after_a_rotation() -> None:
-    at = int(datetime.now(UTC).timestamp())
-    headers = standard_webhooks_headers(SECRET, "evt", b"{}", at, OLD_SECRET)
-    for secret in (SECRET, OLD_SECRET):
-        Webhook(secret).verify(b"{}", headers)
-
-
 def test_a_secret_is_the_prefix_and_32_bytes() -> None:
     assert SECRET == "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 
@@ -325,15 +318,16 @@ def test_a_time_with_a_fraction_is_not_signed(at: Any) -> None:
             signed()
 
 
-def test_a_missing_header_is_refused_as_any_other_malformed_one() -> None:
-    with pytest.raises(MalformedSignature, match="there is no X-Service-Signature header"):
-        verify([SECRET], b"{}", None, 1_793_500_000)
-
-
-def test_one_secret_instead_of_several_raises_a_clear_error() -> None:
-    header = sign(SECRET, b"{}", 1_793_500_000)
-    with pytest.raises(TypeError, match=r"^give the secrets as a list: \[secret\]$"):
-        verify(SECRET, b"{}", header, 1_793_500_000)
+@pytest.mark.parametrize(("held", "header", "error", "message"), [
+    ([SECRET], None, MalformedSignature, "there is no X-Service-Signature header"),
+    (SECRET, sign(SECRET, b"{}", 5), TypeError, r"^give the secrets as a list: \[secret\]$"),
+    ([None], sign(SECRET, b"{}", 5), TypeError, r"^a secret is a text$"),
+])  # fmt: skip
+def test_what_cannot_be_verified_raises_a_clear_error(
+    held: Any, header: str | None, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        verify(held, b"{}", header, 5)
 
 
 @pytest.mark.parametrize("secret", ["", " ", "\t"])
@@ -349,12 +343,6 @@ def test_an_empty_secret_neither_signs_nor_verifies(secret: str) -> None:
             use()
     with pytest.raises(ValueError, match=r"^a secret is not empty: anybody could sign$"):
         standard_webhooks_headers("whsec_", "evt", b"{}", 5)
-
-
-def test_a_secret_is_a_text() -> None:
-    secrets: Any = [None]
-    with pytest.raises(TypeError, match=r"^a secret is a text$"):
-        verify(secrets, b"{}", sign(SECRET, b"{}", 5), 5)
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
