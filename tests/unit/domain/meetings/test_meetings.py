@@ -422,17 +422,6 @@ def test_the_fields_that_a_provider_cannot_serve_are_named(changes: dict[str, An
     assert named.keys() == fields
 
 
-@pytest.mark.parametrize("now", [START, START - timedelta(days=365)])
-def test_a_plan_may_start_now_and_in_365_days(now: datetime) -> None:
-    assert plan_meeting(REQUEST, CATALOGUE, ABLE, now).start_at == START
-
-
-def test_every_flag_is_off_by_default() -> None:
-    flags = ("with_recording", "auto_notulen", "must_login", "mic_off", "email_notification")
-    assert not any(getattr(REQUEST.options, flag) for flag in flags)
-    assert (REQUEST.description, REQUEST.password) == (None, None)
-
-
 @given(catalogues(), st.data())
 def test_the_estimate_equals_the_planned_price(catalogue: TierCatalogue, data: st.DataObject) -> None:
     tier_id = data.draw(st.sampled_from([*catalogue.tiers, "no-such"]), "tier")

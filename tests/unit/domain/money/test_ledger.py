@@ -136,11 +136,6 @@ def test_an_entry_bears_its_own_instant_or_else_the_latest_before_it(jumps: list
         assert posting.entry.at == funds.last_at == latest
 
 
-def test_an_instant_without_a_time_zone_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^an instant in the ledger has a time zone$"):
-        post(FULL, MOVE, NOW.replace(tzinfo=None))
-
-
 # The low mark
 
 
@@ -169,11 +164,8 @@ def test_low_is_below_the_threshold_and_not_at_it(balance: int, is_emitted: bool
 
 @pytest.mark.parametrize(("threshold", "is_low"), [(0, False), (1, True), (100, True)])
 def test_an_empty_account_counts_as_notified(threshold: int, is_low: bool) -> None:
-    assert open_account(ACCOUNT, threshold) == Funds(ACCOUNT, low_threshold=threshold, is_low=is_low)
-
-
-def test_the_default_low_threshold_is_a_hundred_credits() -> None:
     assert open_account(ACCOUNT) == open_account(ACCOUNT, 100)
+    assert open_account(ACCOUNT, threshold) == Funds(ACCOUNT, low_threshold=threshold, is_low=is_low)
 
 
 # Applying a transfer twice

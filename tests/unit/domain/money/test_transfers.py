@@ -3,7 +3,6 @@
 from collections import Counter
 from enum import StrEnum
 from typing import Any
-from uuid import UUID
 
 import pytest
 from hypothesis import example, given
@@ -15,7 +14,6 @@ from meetcore.domain.money.transfers import (
     Book,
     InvalidAmount,
     Leg,
-    Reference,
     Transfer,
     TransferKind,
     charge_route,
@@ -28,9 +26,6 @@ from meetcore.testing.strategies.account_histories import AccountHistory, accoun
 from meetcore.testing.strategies.money import amounts, bad_amounts, transfers
 
 CUSTOMER = Book.CUSTOMER
-TOP_UP = Transfer(
-    UUID(int=1), "topup:INV-1", TransferKind.TOPUP, 1, Book.TOPUPS, CUSTOMER, Reference("topup", "INV-1")
-)
 
 
 @given(amounts())
@@ -54,17 +49,6 @@ def test_every_whole_number_up_to_the_largest_is_accepted(amount: int) -> None:
 def test_nothing_else_is_an_amount(amount: Any) -> None:
     with pytest.raises(InvalidAmount, match=r"^credits are whole numbers from 1 to 1000000000000000, not "):
         check_amount(amount)
-
-
-def test_every_kind_takes_its_route() -> None:
-    expected = {
-        TransferKind.TOPUP: (Book.TOPUPS, CUSTOMER),
-        TransferKind.TOPUP_REFUND: (CUSTOMER, Book.TOPUPS),
-        TransferKind.MEETING_CHARGE: (CUSTOMER, Book.MEETINGS),
-        TransferKind.MEETING_REFUND: (Book.MEETINGS, CUSTOMER),
-        TransferKind.NOTULEN_CHARGE: (CUSTOMER, Book.NOTULEN),
-    }
-    assert expected == ROUTES
 
 
 @given(transfers())
