@@ -76,13 +76,6 @@ def test_without_a_file_there_is_no_recording() -> None:
     assert open_recording(ID, MEETING, (), LATER) is None
 
 
-def test_a_transcript_is_one_more_file() -> None:
-    transcript = a_file("a3", kind=FileKind.TRANSCRIPT)
-    recording = gather_files(opened(a_file()), [transcript])
-    assert recording.files == (a_file(), transcript)
-    assert (recording.id, recording.created_at) == (ID, LATER)
-
-
 def test_an_earlier_segment_that_comes_later_moves_the_beginning() -> None:
     early = a_file("z", starts_at=START - timedelta(minutes=5))
     recording = gather_files(opened(a_file()), [early])
@@ -277,11 +270,6 @@ def test_a_new_address_causes_no_new_measurement() -> None:
     assert fresh.files == (a_file(url="https://f/zz", media_s=90.0),)
     stale = gather_files(fresh, [a_file(url="https://f/0")])
     assert stale == fresh
-
-
-def test_a_length_of_a_missing_file_is_ignored() -> None:
-    recording = opened(a_file())
-    assert measure(recording, {("x", 100): 9.0}) == recording
 
 
 def test_a_transcript_alone_is_nothing_to_measure_and_nothing_to_show() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
@@ -84,10 +84,6 @@ def test_few_details_are_kept() -> None:
 def test_a_message_is_kept_up_to_a_length() -> None:
     assert request_log.kept_message("Top\0up.") == "Top?up."
     assert request_log.kept_message("é" * 600) == "é" * request_log.MAX_MESSAGE
-
-
-def test_requests_are_kept_for_seven_days() -> None:
-    assert timedelta(days=7) == request_log.REQUESTS_KEPT
 
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
