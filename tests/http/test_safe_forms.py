@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import AsyncIterator
 from html.parser import HTMLParser
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
@@ -14,7 +15,7 @@ import pytest
 from meetcore.domain.members.roles import Role
 from tests.support.api_harness import BASE_URL, Customer
 from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
-from tests.support.pages import Browser, form_fields
+from tests.support.pages import TOKEN, Browser, form_fields
 from tests.support.sandbox_recordings import press
 from tests.support.texts import assert_contains
 from tests.support.visitors import Visitors
@@ -116,6 +117,27 @@ async def test_a_refund_that_was_agreed_to_is_asked_about_again_once_there_is_no
     done = await browser.post(path, form_key="a", confirmed=consent_of(again))
     assert done.headers["location"].endswith("done=meeting_ended")
     assert await customer.balance() == 990
+
+
+async def test_a_form_that_ends_after_its_session_did_changes_nothing(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id)
+    found = TOKEN.search((await browser.get("/dashboard/settings")).text)
+    assert found is not None
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"low_threshold=5&"
+        await customer.query(
+            "UPDATE sessions SET ended_at = now() WHERE account_id = %s", customer.account_id
+        )
+        yield f"form_token={found[1]}".encode()
+
+    headers = {"Origin": BASE_URL, "Content-Type": "application/x-www-form-urlencoded"}
+    sent = await browser.http.post("/dashboard/settings/threshold", content=parts(), headers=headers)
+    assert sent.headers["location"].startswith("/dashboard/sign-in?")
+    account = await customer.application.ports.registry.find_account(customer.account_id)
+    assert account.low_threshold == 100
 
 
 def consent_of(page: str) -> str:

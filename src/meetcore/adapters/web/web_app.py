@@ -165,15 +165,9 @@ class Site(Generic[Who, Use, Allowed]):
     ) -> Response:
         back = look.here if page.method == "GET" else form_page
         sign_in = f"{self.area.sign_in}?next={quote(own_path(back, self.area.root), safe='/')}"
-        signed_in = await self.area.find(token)
+        signed_in, form = await self._admit(request, page, token)
         if signed_in is None:
             return see_other(sign_in)
-        add_log_fields(**_log_fields_of(signed_in))
-        await self.area.use.sessions.count(signed_in.session)
-        if page.method == "POST" and sessions.is_view(signed_in.session):
-            raise ReadOnlyView
-        is_form = page.method == "POST"
-        form = await self.read_form(request, token, page.max_form_bytes) if is_form else {}
         self.area.check(signed_in, page.action)
         now = self.area.use.runtime.now()
         if page.needs_fresh and not sessions.is_fresh(signed_in.session, now):
@@ -184,7 +178,7 @@ class Site(Generic[Who, Use, Allowed]):
             return answer
         visit = AreaVisit(
             request, signed_in, self.area, look, self.cookies, now, self.client_address(request), form,
-            request.url.path if is_form else "",
+            request.url.path if page.method == "POST" else "",
         )  # fmt: skip
         consent = form.get("confirmed")
         if page.ask is not None and consent not in ("", CONSENT):
@@ -192,6 +186,25 @@ class Site(Generic[Who, Use, Allowed]):
             if question is not None and question.consent != consent:
                 return visit.page("confirm.html", question=question, fields=sent, back=form_page)
         return await self._handle(page, self._with_kept_form(visit))
+
+    async def _admit(
+        self, request: Request, page: AreaPage[Who, Use, Allowed], token: str
+    ) -> tuple[Who | None, Mapping[str, str]]:
+        """Find the visitor, and read the form; `None` without a session.
+
+        A slow client's form takes seconds: session, role and account are those of its end.
+        """
+        signed_in = await self.area.find(token)
+        if signed_in is None:
+            return None, {}
+        add_log_fields(**_log_fields_of(signed_in))
+        await self.area.use.sessions.count(signed_in.session)
+        if page.method != "POST":
+            return signed_in, {}
+        if sessions.is_view(signed_in.session):
+            raise ReadOnlyView
+        form = await self.read_form(request, token, page.max_form_bytes)
+        return await self.area.find(token), form
 
     def _with_kept_form(self, visit: AreaVisit[Who, Use, Allowed]) -> AreaVisit[Who, Use, Allowed]:
         """Put the form that was kept for this page, by the same visitor, into a visit."""
