@@ -15,14 +15,19 @@ import pytest
 from attrs import evolve
 
 from meetcore.composition.application import Application
+from meetcore.domain.errors import Conflict
 from meetcore.domain.mails.topics import MailTopic
 from meetcore.domain.members.roles import Role
 from meetcore.domain.money.views import TransactionFilter
+from meetcore.domain.payments.receipts import Buyer
 from meetcore.ports.store import ConnectionLost, Store, Transaction
 from meetcore.testing.clock import ManualClock
+from meetcore.usecases.members.dashboard import SentForm
+from meetcore.usecases.members.sign_in_links import Browser
 from meetcore.usecases.requests.erasure import EraseAccount
 from tests.http.test_dashboard import SignIn, browsers, sign_in
 from tests.support.api_harness import ApiHarness, Customer, until
+from tests.support.names import Names
 from tests.support.sandbox_recordings import a_recording, note_in
 
 __all__ = ["browsers", "sign_in"]  # fixtures
@@ -226,6 +231,31 @@ async def test_an_erased_account_keeps_its_ledger_and_nothing_else(
     assert (await erase(customer.account_id)).finished_at is not None, "asked again, nothing happens"
     log = await customer.application.ports.queries.list_audit_entries(customer.account_id, 50, None)
     assert [entry.action for entry in log].count("account.erased") == 1
+
+
+async def test_nothing_is_written_into_an_account_that_is_erased_meanwhile(
+    customer: Customer, application: Application, names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = await application.access.portal_links.for_guest(customer.account_id, Role.OWNER)
+    made = await application.access.redeem_link.for_customer(link.url.rpartition("/")[2], Browser())
+    owner = await application.access.sessions.find(made.token)
+    assert owner is not None
+    resolve, erase = names.resolve, application.account_data.erase
+
+    async def erased(host: str, account_id: UUID) -> Any:
+        await erase(customer.account_id)
+        assert await erase.work_on(customer.account_id)
+        return await resolve(host, account_id)
+
+    monkeypatch.setattr(names, "resolve", erased)
+    refused = await customer.post("/webhooks", customer.harness.webhook_body())
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "conflict")
+    with pytest.raises(Conflict):
+        await application.dashboard.credits.save_buyer(
+            owner, Buyer("RAHASIA"), SentForm("a", application.runtime.now())
+        )
+    for table in ("webhook_endpoints", "billing_details"):
+        assert await customer.query(f"SELECT 1 FROM {table} WHERE account_id = %s", customer.account_id) == []
 
 
 async def test_meetings_that_are_to_take_place_are_cancelled_first(

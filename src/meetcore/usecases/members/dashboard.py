@@ -48,6 +48,7 @@ from meetcore.usecases.payments.refunds import ConsolePayments
 from meetcore.usecases.payments.start_payment import StartPayment
 from meetcore.usecases.requests import console, export
 from meetcore.usecases.requests.administration import Administration
+from meetcore.usecases.requests.erasure import lock_unerased
 from meetcore.usecases.requests.grants import Grants
 from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome
 from meetcore.usecases.runtime import Runtime
@@ -188,11 +189,11 @@ class CreditsByHand:
             return await tx.payments.find_buyer(who.account.id)
 
     async def save_buyer(self, who: SignedIn, buyer: Buyer, form: SentForm) -> None:
-        """Change whom later receipts are made out to. Raises what `check_buyer` does."""
+        """Change whom later receipts are made out to. Raises as `check_buyer` and `lock_unerased` do."""
         check_member(who, roles.Action.BUY_CREDITS)
         check_buyer(buyer)
         async with self.store.begin() as tx:
-            await tx.lock_account(who.account.id)
+            await lock_unerased(tx, who.account.id)
             await tx.payments.save_buyer(who.account.id, buyer)
             await record_action(
                 tx, self.runtime, form.at, who.origin(form.client_address), "billing.changed", who.account.id,

@@ -24,6 +24,7 @@ from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.webhook_sender import Resolver
 from meetcore.usecases.members.audit import record_action, record_by_hand
+from meetcore.usecases.requests.erasure import lock_unerased
 from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome, run_once
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.webhooks.events import events_of
@@ -39,8 +40,11 @@ class Registration:
 
 
 async def add_endpoint(tx: Transaction, endpoint: endpoints.Endpoint, most: int) -> endpoints.Endpoint:
-    """Add an endpoint unless its URL is registered; return the one that is. `Unprocessable` beyond `most`."""
-    await tx.lock_account(endpoint.account_id)
+    """Add an endpoint unless its URL is registered; return the one that is. `Unprocessable` beyond `most`.
+
+    Raises `Conflict` for an account that was erased, as it can be while the host is looked up.
+    """
+    await lock_unerased(tx, endpoint.account_id)
     known = await tx.endpoints.find_by_url(endpoint.account_id, endpoint.url_key)
     if known is None:
         endpoints.check_room(await tx.endpoints.count(endpoint.account_id), most)
