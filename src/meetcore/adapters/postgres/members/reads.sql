@@ -5,7 +5,8 @@ LEFT JOIN users u ON u.id = s.user_id
 LEFT JOIN memberships b ON b.account_id = s.account_id AND b.user_id = s.user_id
 WHERE s.digest = %(digest)s AND (s.user_id IS NULL OR b.role IS NOT NULL)
     AND (s.impersonated_by IS NULL OR EXISTS (
-        SELECT FROM operators o WHERE o.id = s.impersonated_by AND o.role = ANY(%(viewers)s)))
+        SELECT FROM operators o
+        WHERE o.id = s.impersonated_by AND o.removed_at IS NULL AND o.role = ANY(%(viewers)s)))
 
 -- find_operator_session: The operator's session of a token, and how many payments are in doubt, for the menu.
 SELECT {OPERATOR_SESSION.select}, {OPERATOR.select},
