@@ -224,16 +224,21 @@ class EventFeed:
     def __attrs_post_init__(self) -> None:
         for kind in self.kinds:  # the service refuses one that it does not know, and lists those that it does
             self.client.send(read("/events", str, {"limit": "1", "type": kind}))
-        newest = json.loads(self.client.send(read("/events", str, {"limit": MAX_PAGE})))["data"]
-        self._remember(newest)
+        newest = json.loads(self.client.send(read("/events", str, {"limit": MAX_PAGE})))
+        self._remember(newest["data"])
+        if newest["next_cursor"] is not None:  # a page is not always the whole of the last minute
+            self._remember(self._list())
 
     def poll(self) -> list[Event]:
         """Return what is new."""
-        query = {"limit": MAX_PAGE, "from": self._since}
-        listed: list[Event] = list(_items(self.client, read("/events", str, query)))
+        listed = self._list()
         new = [event for event in reversed(listed) if event["id"] not in self._seen]
         self._remember(listed)
         return [event for event in new if not self.kinds or event["type"] in self.kinds]
+
+    def _list(self) -> list[Event]:
+        query = {"limit": MAX_PAGE, "from": self._since}
+        return list(_items(self.client, read("/events", str, query)))
 
     def _remember(self, listed: Sequence[Event]) -> None:
         self._seen = {event["id"] for event in listed}

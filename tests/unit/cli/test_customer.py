@@ -113,6 +113,17 @@ def test_a_feed_gives_each_event_once_and_none_from_before() -> None:
     assert queries[4]["from"] == "2026-12-01T10:04:00+00:00"
 
 
+def test_a_feed_gives_nothing_from_before_however_much_happened_in_that_minute() -> None:
+    ended = "meeting.ended"
+    both = listed(("02", ended), ("01", ended))
+    with (
+        ScriptedServer(listed(("02", ended), more="page-2"), both, both) as server,
+        Client(server.url, API_KEY) as client,
+    ):
+        assert EventFeed(client).poll() == []
+        assert query_of(server.requests[1])["from"] == "2026-12-01T10:01:00+00:00"
+
+
 def test_an_event_waits_for_one_pause_of_half_a_second_at_most() -> None:
     """One that happens right after an answer is in the next; docs/performance.md has what was measured."""
     pauses: list[float] = []
