@@ -1,6 +1,7 @@
 """Build use cases, each once for an application, and the periodic tasks of its workers."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from meetcore.composition.application import Application, NotePorts, Part
 from meetcore.domain.members.audit import SERVICE
@@ -240,7 +241,8 @@ def build_console(app: Application) -> dashboard.ConsoleUseCases:
     """Build the use cases of the console, once."""
     ports, policy, runtime, access = app.ports, app.policy, app.runtime, app.access
     administration, provider = app.administration, app.meetings.provider
-    proposals = Proposals(administration, ports.queries, refund_within, policy.four_eyes_above)
+    refund = partial(refund_within, gateway="" if ports.gateway is None else ports.gateway.name)
+    proposals = Proposals(administration, ports.queries, refund, policy.four_eyes_above)
     log = BoundedAuditLog(ports.store, ports.counters, runtime)
     return dashboard.ConsoleUseCases(
         access.sessions, access.request_link, access.redeem_link, access.passkeys, access.operator_passkeys,

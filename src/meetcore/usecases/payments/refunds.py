@@ -10,6 +10,7 @@ from uuid import UUID
 
 from attrs import frozen
 
+from meetcore.domain.errors import Conflict
 from meetcore.domain.members.audit import ActionOrigin
 from meetcore.domain.members.roles import OperatorAction, check_operator_allowed
 from meetcore.domain.members.views import SignedInOperator
@@ -30,13 +31,20 @@ from meetcore.usecases.runtime import Runtime
 
 async def refund_within(
     tx: Transaction, runtime: Runtime, origin: ActionOrigin, now: datetime, payment_id: UUID, credits: int,
-    reason: str,
+    reason: str, *, gateway: str | None = None,
 ) -> Posted:  # fmt: skip
     """Take unspent credits of a payment back, in a transaction of the caller's; see `refund_payment`.
 
-    The money is due to be sent back from then on. Raises `NotFound` for a payment that is not there.
+    The money is due to be sent back from then on. Raises `NotFound` for a payment that is not there;
+    `Conflict`, too, for one of another than the `gateway`, if given: nothing could send its money.
     """
     payment, _ = await tx.payments.load_locked(payment_id)
+    if gateway is not None and payment.gateway != gateway:
+        raise Conflict(
+            f"It was paid by {payment.gateway}, which is not the gateway that is set. Send the money back "
+            "there, and take the credits by an adjustment.",
+            payment.id,
+        )
     earlier = await tx.payments.load_refund(payment_id)
     transfer_id = runtime.new_id(now)
     decided: list[tuple[Payment, Refund]] = []

@@ -72,6 +72,15 @@ async def test_a_refund_takes_credits_and_sends_their_money_back_once(shop: Paym
     shop.harness.prove()
 
 
+async def test_a_payment_of_another_gateway_is_not_refunded_here(shop: PaymentHarness) -> None:
+    payment_id = await paid(shop)
+    shop.harness.write("UPDATE payments SET gateway = 'midtrans'")
+    with pytest.raises(Conflict, match="was paid by midtrans, which is not the gateway that is set"):
+        await refund(shop, payment_id)
+    assert shop.harness.funds().balance == 500
+    assert (await shop.payment(payment_id)).status is PaymentStatus.PAID
+
+
 async def test_refunds_alone_are_summed_over_a_day(shop: PaymentHarness) -> None:
     first, second = await paid(shop), await paid(shop)
     assert await refund(shop, first, 60) is Movement.POSTED
