@@ -34,7 +34,7 @@ from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.ports.mails import Mailer, MailRefused, MailTexts, MailUnavailable
 from meetcore.ports.runtime import Lease
 from meetcore.ports.store import Store, Transaction
-from meetcore.usecases.runtime import Runtime, gather_all, ignore, repeated_when_lost
+from meetcore.usecases.runtime import Runtime, carried_through, gather_all, ignore, repeated_when_lost
 
 WEBHOOKS_PAGE = "/dashboard/webhooks"
 CREDITS_PAGE = "/dashboard/credits"
@@ -125,6 +125,8 @@ class SendMails:
     async def __call__(self) -> bool:
         """Send one batch; whether there may be more. Unrecorded mails are due again after the lease.
 
+        A cancellation waits for the mails that are being sent: the server may have taken them.
+
         Raises `ExceptionGroup`: faults in writing mails; each is recorded as a failed attempt.
         """
         lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
@@ -133,7 +135,7 @@ class SendMails:
         for one in claimed:
             if one.had_expired_lease:
                 self.on_expired_lease(one)
-        await gather_all(self._handle(one) for one in claimed)
+        await carried_through(gather_all(self._handle(one) for one in claimed))
         return len(claimed) == self.in_flight
 
     async def _handle(self, claimed: ClaimedMail) -> None:

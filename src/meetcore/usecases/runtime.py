@@ -81,6 +81,16 @@ async def gather_all(work: Iterable[Awaitable[T]]) -> list[T]:
     return [each for each in results if not isinstance(each, BaseException)]
 
 
+async def carried_through(work: Awaitable[T]) -> T:
+    """Do work that must not be cut off, not even by the end of the process: a cancellation waits for it."""
+    working = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.gather(working, return_exceptions=True)
+        raise
+
+
 class LeaseLost(Exception):
     """Another worker has the work now, or it is over. Results since then are discarded."""
 

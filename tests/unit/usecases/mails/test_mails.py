@@ -1,5 +1,6 @@
 """Mails: queued with the change, sent once, never lost, given up by the schedule."""
 
+import asyncio
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -117,6 +118,34 @@ async def test_many_mails_go_in_batches(desk: Desk) -> None:
         rounds += 1
     assert rounds == 3
     assert len(desk.mailer.mailbox.mails) == 5
+
+
+@define
+class SlowMailer:
+    """A mail server that has a mail, and says so later."""
+
+    mailbox: FakeMailer
+    has_mail: asyncio.Event = field(factory=asyncio.Event)
+    answers: asyncio.Event = field(factory=asyncio.Event)
+
+    async def send(self, mail: OutgoingMail) -> None:
+        await self.mailbox.send(mail)
+        self.has_mail.set()
+        await self.answers.wait()
+
+
+async def test_a_mail_that_is_being_sent_while_the_worker_stops_is_not_sent_again(desk: Desk) -> None:
+    await desk.add()
+    slow = SlowMailer(desk.mailer.mailbox)
+    sending = asyncio.create_task(evolve(desk.send(), mailer=slow)())
+    await slow.has_mail.wait()
+    sending.cancel()
+    asyncio.get_running_loop().call_later(0.01, slow.answers.set)
+    with suppress(asyncio.CancelledError):
+        await sending
+    desk.advance(60)
+    await desk.send()()
+    assert len(desk.mailer.mailbox.mails) == 1
 
 
 async def test_a_mail_waits_while_the_server_is_away_and_has_one_id(desk: Desk) -> None:
