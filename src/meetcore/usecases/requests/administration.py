@@ -88,7 +88,7 @@ class KeyAdministration:
         async with self.store.begin() as tx:
             await lock_unerased(tx, account_id)
             await check_role(tx, account_id, self.origin.member_id, roles.Action.MANAGE_KEYS)
-            await _check_new(tx, new_id)
+            await _check_new(tx, account_id, new_id)
             await add_key(tx, key, text, now)
             await self._record(
                 tx, now, "key.created", account_id, key.id, name=name, scopes=" ".join(unique),
@@ -110,7 +110,7 @@ class KeyAdministration:
         async with self.store.begin() as tx:
             key = await tx.registry.load_key(key_id)
             await check_role(tx, key.account_id, self.origin.member_id, roles.Action.MANAGE_KEYS)
-            await _check_new(tx, new_id)
+            await _check_new(tx, key.account_id, new_id)
             rolled = roll(
                 key, overlap_h, new_id or self.runtime.new_id(now), text, now, self.origin.member_id
             )
@@ -372,12 +372,16 @@ async def add_key(tx: Transaction, key: ApiKey, text: str, now: datetime) -> Non
     await tx.registry.add_key(key, digest(text))
 
 
-async def _check_new(tx: Transaction, key_id: UUID | None) -> None:
-    """Check under the account's lock that there is no key of this id."""
+async def _check_new(tx: Transaction, account_id: UUID, key_id: UUID | None) -> None:
+    """Check under the account's lock that there is no key of this id, which a member's form may name.
+
+    The account's own id stands for what members do by hand; see `dashboard_key`.
+    """
     if key_id is None:
         return
     try:
-        await tx.registry.load_key(key_id)
+        if key_id != account_id:
+            await tx.registry.load_key(key_id)
     except NotFound:
         return
     raise Conflict("This form was sent before, and its key was made. A key is shown once.", key_id)

@@ -53,6 +53,15 @@ async def test_a_key_that_has_expired_is_not_created(harness: ApplicationHarness
     ).key.expires_at == soon
 
 
+async def test_no_key_has_the_id_that_stands_for_what_members_do_by_hand(harness: ApplicationHarness) -> None:
+    keys, account_id = harness.administration.keys, harness.caller.account.id
+    known = (await keys.create(account_id, ())).key
+    with pytest.raises(Conflict):
+        await keys.create(account_id, (), new_id=account_id)
+    with pytest.raises(Conflict):
+        await keys.roll(known.id, 0, account_id)
+
+
 async def test_a_key_has_a_name_the_end_of_its_text_and_its_maker(harness: ApplicationHarness) -> None:
     account_id, member = harness.caller.account.id, harness.caller.account.user_id
     acting = harness.administration.acting_as(ActionOrigin(Actor(ActorKind.MEMBER, member, "m@example.com")))
