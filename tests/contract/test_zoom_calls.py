@@ -46,7 +46,7 @@ async def short_budget():
 
 @contextmanager
 def budget_of(zoom: Zoom, seconds: float) -> Iterator[None]:
-    """Set the time limit of a call that gets no answer; others may take their time on a busy machine."""
+    """Set the time limit of each call, repeats included; others may take their time on a busy machine."""
     calls = zoom.provider._calls
     kept, calls._budget_s = calls._budget_s, seconds
     try:
@@ -283,7 +283,8 @@ async def test_a_limit_of_a_second_is_waited_for_even_when_making(zoom: Zoom):
 async def test_many_under_a_limit_of_a_second_all_come_through(zoom: Zoom):
     zoom.clock.advance((datetime.now(UTC) - NOW).total_seconds())
     zoom.stand_in.terms.per_second = 20
-    await asyncio.gather(*(zoom.provider.create(order_for(zoom.provider)) for _ in range(40)))
+    with budget_of(zoom, 60.0):  # a busy machine makes fewer in a second
+        await asyncio.gather(*(zoom.provider.create(order_for(zoom.provider)) for _ in range(40)))
     assert len(zoom.made) == 40
 
 
