@@ -13,6 +13,7 @@ import pytest
 
 from meetcore.composition.application import Application
 from meetcore.domain.members.audit import SERVICE
+from meetcore.domain.members.members import Membership, User
 from meetcore.domain.members.roles import Role
 from meetcore.domain.money import ledger
 from meetcore.domain.money.statements import month_of
@@ -208,6 +209,23 @@ async def test_owners_and_finance_are_mailed_once_when_a_statement_is_ready(
     log = await ports.queries.list_audit_entries(account_id, 10, None)
     changes = [entry for entry in log if entry.action == "account.statement_mails_changed"]
     assert [entry.details["after"] for entry in changes] == [False, True]
+
+
+async def test_a_member_of_many_accounts_is_mailed_about_the_statement_of_each(
+    application: Application, harness: ApiHarness
+) -> None:
+    month, runtime, ports = last_month(application), application.runtime, application.ports
+    accounts = [await an_account(application, harness, [(month.begins_at, 1)]) for _ in range(11)]
+    async with ports.store.begin() as tx:
+        one = User(runtime.new_id(runtime.now()), f"{accounts[0]}@example.com", "A", runtime.now())
+        user = await tx.members.ensure_user(one)
+        for each in accounts:
+            await tx.members.add_membership(Membership(each, user.id, Role.FINANCE, runtime.now()))
+            await tx.registry.set_statements_mailed(each, month.first_day - timedelta(days=1))
+    queue = MailQueue(runtime, "https://meetcore.test", is_on=True)
+    await MailStatements(ports.store, ports.queries, queue, ports.notifier, runtime)()
+    [row] = await harness.query("SELECT count(*) AS mails FROM mails WHERE recipient = %s", user.email)
+    assert row["mails"] == len(accounts)
 
 
 async def test_a_note_comes_as_pdf_and_as_markdown(customer: Customer, sign_in: SignIn) -> None:

@@ -99,7 +99,8 @@ class MailStatements:
                 return 0
             recipients = await tx.mails.find_recipients(account_id, MailTopic.STATEMENTS)
             content = StatementReady(month, account.full_name, self.mails.base_url + SPENDING_PAGE)
-            return await self.mails.add(tx, recipients, content, account_id)
+            # All statements come at once, and one person can belong to many accounts.
+            return await self.mails.add(tx, recipients, content, account_id, counted_as=str(account_id))
 
 
 @frozen
