@@ -8,8 +8,13 @@ import pytest
 
 from tests.http.delivery_harness import Opened, delivery_harnesses
 from tests.support.api_contract import Contract
-from tests.support.console_pages import browsers, sign_in  # noqa: F401  (fixtures)
 from tests.support.service_fixtures import *  # noqa: F403  (fixtures)
+from tests.support.visitors import SignIn, Visitors
+
+
+@pytest.fixture
+def sign_in(visitors: Visitors) -> SignIn:
+    return visitors.guest
 
 
 @pytest.fixture

@@ -23,11 +23,9 @@ from meetcore.ports.queries import Caller
 from meetcore.usecases.requests.idempotency import IdempotentRequest
 from meetcore.usecases.webhooks.endpoints import Registration
 from tests.support.api_harness import TIER_CREDITS, Customer
-from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
 from tests.support.sandbox_recordings import store_recording
 from tests.support.texts import assert_contains
-
-__all__ = ["browsers", "sign_in"]  # fixtures
+from tests.support.visitors import SignIn
 
 
 @pytest.mark.spec("2.2/fields", "4.2/1", "5/6", "1/credits", "1/base")

@@ -25,12 +25,10 @@ from meetcore.testing.clock import ManualClock
 from meetcore.usecases.members.dashboard import SentForm
 from meetcore.usecases.members.sign_in_links import Browser
 from meetcore.usecases.requests.erasure import EraseAccount
-from tests.http.test_dashboard import SignIn, browsers, sign_in
 from tests.support.api_harness import ApiHarness, Customer, until
 from tests.support.names import Names
-from tests.support.sandbox_recordings import a_recording, note_in
-
-__all__ = ["browsers", "sign_in"]  # fixtures
+from tests.support.sandbox_recordings import a_note
+from tests.support.visitors import SignIn
 
 EXPORT = "/dashboard/settings/export"
 ERASE = "/dashboard/settings/erase"
@@ -61,9 +59,7 @@ async def test_everything_of_an_account_comes_as_a_file(
 ) -> None:
     monkeypatch.setattr("meetcore.usecases.requests.export.PAGE", 1)  # there is another page of everything
     webhooks = [await customer.make_webhook() for _ in range(2)]
-    recording = await a_recording(customer)
-    note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
-    await note_in(customer, note["id"], "completed")
+    note = await a_note(customer)
     for number in range(3):
         await customer.make_meeting(title=f"Rapat <{number}>")
     other = await customer.harness.customer()
@@ -89,7 +85,7 @@ async def test_everything_of_an_account_comes_as_a_file(
     assert shown == (str(customer.user_id), "Laptop", "2026-11-02T03:04:05Z", None)
     assert len(files["meetings"]) == 4
     assert {one["title"] for one in files["meetings"]} >= {"Rapat <0>", "Rapat <1>", "Rapat <2>"}
-    assert [one["id"] for one in files["recordings"]] == [recording["id"]]
+    assert [one["id"] for one in files["recordings"]] == [note["recording_id"]]
     assert files["notes"][0]["transcript"]
     assert {one["id"] for one in files["webhooks"]} == {one["id"] for one in webhooks}
     assert {one["webhook_id"] for one in files["deliveries"]} == {one["id"] for one in webhooks}
@@ -155,14 +151,12 @@ async def test_long_lists_come_whole(customer: Customer) -> None:
 
 
 async def live(customer: Customer) -> dict[str, Any]:
-    """A life in which something of every kind is kept; returns its recording."""
+    """A life in which something of every kind is kept; returns its notes."""
     await customer.make_webhook(description="RAHASIA hook")
-    recording = await a_recording(customer)
-    note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
-    await note_in(customer, note["id"], "completed")
+    note = await a_note(customer)
     meeting = await customer.make_meeting(title="RAHASIA rapat", description="RAHASIA agenda")
     await customer.delete(f"/meetings/{meeting['id']}")
-    return recording
+    return note
 
 
 async def texts_of(harness: ApiHarness, account_id: UUID) -> str:

@@ -21,20 +21,19 @@ from tests.support.api_harness import BASE_URL, ApiHarness, Customer
 from tests.support.console_pages import (
     CUSTOMER_SESSION,
     SESSION,
-    SignIn,
     form_key,
     logged,
     logged_of,
     path_of,
     who_is,
 )
-from tests.support.pages import Browser
 from tests.support.texts import assert_contains
+from tests.support.visitors import Visitors
 
 
 @pytest.mark.parametrize("role", OperatorRole)
-async def test_a_page_is_open_to_the_roles_of_its_action(role: OperatorRole, sign_in: SignIn) -> None:
-    browser = await sign_in(role)
+async def test_a_page_is_open_to_the_roles_of_its_action(role: OperatorRole, visitors: Visitors) -> None:
+    browser = await visitors.operator(role)
     for page in PAGES:
         path = path_of(page, uuid4())
         sent = {"amount": "1", "reason": "a", "form_key": "b"}
@@ -48,9 +47,9 @@ async def test_a_page_is_open_to_the_roles_of_its_action(role: OperatorRole, sig
 
 @pytest.mark.parametrize("role", OperatorRole)
 async def test_the_use_cases_check_the_role_themselves(
-    role: OperatorRole, customer: Customer, sign_in: SignIn
+    role: OperatorRole, customer: Customer, visitors: Visitors
 ) -> None:
-    browser = await sign_in(role)
+    browser = await visitors.operator(role)
     who = await who_is(customer.application, browser)
     use, id = customer.application.console, customer.account_id
     (host, *_) = await customer.application.administration.registry.list_hosts()
@@ -76,31 +75,29 @@ async def test_the_use_cases_check_the_role_themselves(
 
 
 async def test_sessions_of_customers_and_of_operators_open_nothing_of_each_other(
-    customer: Customer, sign_in: SignIn, browsers: Callable[[str], Browser]
+    customer: Customer, visitors: Visitors
 ) -> None:
-    operators = await sign_in()
+    operators = await visitors.operator()
     link = await customer.application.access.portal_links.for_guest(customer.account_id)
-    path, customers = link.url.removeprefix(BASE_URL), browsers("/dashboard")
+    path, customers = link.url.removeprefix(BASE_URL), visitors.stranger("/dashboard")
     assert (await customers.post(path, page=path)).status_code == 303
     assert (await operators.get("/dashboard")).headers["location"].startswith("/dashboard/sign-in")
     assert (await customers.get("/console")).headers["location"].startswith("/console/sign-in")
-    stranger = browsers("/console")
+    stranger = visitors.stranger("/console")
     stranger.http.cookies.set(SESSION, customers.http.cookies[CUSTOMER_SESSION], domain="meetcore.test")
     stranger.http.cookies.set(CUSTOMER_SESSION, operators.http.cookies[SESSION], domain="meetcore.test")
     assert (await stranger.get("/console/accounts")).status_code == 303
     assert (await stranger.get("/dashboard")).status_code == 303
 
 
-async def test_a_link_opens_its_own_area_alone_and_once(
-    customer: Customer, browsers: Callable[[], Browser]
-) -> None:
+async def test_a_link_opens_its_own_area_alone_and_once(customer: Customer, visitors: Visitors) -> None:
     operator = await customer.application.access.operators.add(
         f"{uuid4().hex}@example.com", OperatorRole.SUPPORT
     )
     links = customer.application.access.portal_links
     to_console = (await links.for_operator(operator.id)).url.removeprefix(BASE_URL)
     to_dashboard = (await links.for_guest(customer.account_id)).url.removeprefix(BASE_URL)
-    browser = browsers()
+    browser = visitors.stranger()
     for path in (to_console, to_dashboard):
         other = (
             path.replace("/console/", "/x/").replace("/dashboard/", "/console/").replace("/x/", "/dashboard/")
@@ -111,9 +108,9 @@ async def test_a_link_opens_its_own_area_alone_and_once(
 
 
 async def test_an_operator_who_was_removed_or_signed_out_is_out(
-    application: Application, sign_in: SignIn
+    application: Application, visitors: Visitors
 ) -> None:
-    browser, removed = await sign_in(), await sign_in()
+    browser, removed = await visitors.operator(), await visitors.operator()
     token = browser.http.cookies[SESSION]
     assert (await browser.post("/console/sign-out")).headers["location"] == "/console/sign-in"
     browser.http.cookies.set(SESSION, token, domain="meetcore.test")
@@ -124,9 +121,9 @@ async def test_an_operator_who_was_removed_or_signed_out_is_out(
 
 
 async def test_suspending_an_account_stops_its_keys_and_is_logged(
-    customer: Customer, sign_in: SignIn, harness: ApiHarness
+    customer: Customer, visitors: Visitors, harness: ApiHarness
 ) -> None:
-    browser = await sign_in()
+    browser = await visitors.operator()
     path = f"/console/accounts/{customer.account_id}"
     assert (await browser.post(f"{path}/suspend", reason=" ", confirmed="yes")).status_code == 422
     assert (await customer.get("/me")).status_code == 200
@@ -146,13 +143,13 @@ async def test_suspending_an_account_stops_its_keys_and_is_logged(
 
 
 async def test_a_change_by_an_operator_is_one_line(
-    customer: Customer, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch
+    customer: Customer, visitors: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The fixture of the service lets errors through only.
     all_levels = structlog.make_filtering_bound_logger(logging.INFO)
     log = structlog.wrap_logger(structlog.PrintLogger(), wrapper_class=all_levels)
     monkeypatch.setattr(web_app, "log", log)
-    browser = await sign_in(OperatorRole.ADMIN)
+    browser = await visitors.operator(OperatorRole.ADMIN)
     path = f"/console/accounts/{customer.account_id}/suspend"
     with capture_logs() as lines:
         await browser.post(path, reason="a", confirmed="yes")
@@ -167,9 +164,9 @@ async def test_a_change_by_an_operator_is_one_line(
     ("kind", "action"), [("top-up", "credits.topped_up"), ("adjust", "credits.adjusted")]
 )
 async def test_the_same_form_moves_credits_once(
-    kind: str, action: str, customer: Customer, sign_in: SignIn, harness: ApiHarness
+    kind: str, action: str, customer: Customer, visitors: Visitors, harness: ApiHarness
 ) -> None:
-    browser = await sign_in(OperatorRole.FINANCE)
+    browser = await visitors.operator(OperatorRole.FINANCE)
     path = f"/console/accounts/{customer.account_id}/{kind}"
     sent = {
         "amount": "250",
@@ -206,9 +203,9 @@ async def test_the_same_form_moves_credits_once(
     ],
 )  # fmt: skip
 async def test_a_wrong_field_is_named_and_nothing_moves(
-    kind: str, wrong: dict[str, str], customer: Customer, sign_in: SignIn
+    kind: str, wrong: dict[str, str], customer: Customer, visitors: Visitors
 ) -> None:
-    browser = await sign_in()
+    browser = await visitors.operator()
     fields = {"amount": "5", "reason": "a slip", "form_key": str(uuid4())} | wrong
     answer = await browser.post(f"/console/accounts/{customer.account_id}/{kind}", **fields)
     assert answer.status_code == 422
@@ -216,8 +213,8 @@ async def test_a_wrong_field_is_named_and_nothing_moves(
     assert await customer.balance() == 1000
 
 
-async def test_money_asks_for_a_sign_in_of_the_last_minutes(customer: Customer, sign_in: SignIn) -> None:
-    browser = await sign_in()
+async def test_money_asks_for_a_sign_in_of_the_last_minutes(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.operator()
     who = await who_is(customer.application, browser)
     long_ago = datetime.now(UTC) - timedelta(minutes=16)
     await customer.query(
@@ -235,9 +232,9 @@ async def test_money_asks_for_a_sign_in_of_the_last_minutes(customer: Customer, 
 
 
 async def test_a_host_is_disabled_and_enabled_again(
-    application: Application, sign_in: SignIn, harness: ApiHarness
+    application: Application, visitors: Visitors, harness: ApiHarness
 ) -> None:
-    browser = await sign_in()
+    browser = await visitors.operator()
     host = await application.administration.hosts.add(f"host-{uuid4().hex}", 7)
     for change, is_active in (("disable", False), ("enable", True)):
         answer = await browser.post(f"/console/hosts/{host.id}/{change}", confirmed="yes")
@@ -249,10 +246,10 @@ async def test_a_host_is_disabled_and_enabled_again(
     await application.administration.hosts.disable(host.id)
 
 
-async def test_a_host_is_shown_with_its_week(customer: Customer, sign_in: SignIn) -> None:
+async def test_a_host_is_shown_with_its_week(customer: Customer, visitors: Visitors) -> None:
     meeting = await customer.make_meeting(title="<b>In the week</b>")
     start = datetime.fromisoformat(meeting["start_at_wib"])
-    browser = await sign_in(OperatorRole.SUPPORT)
+    browser = await visitors.operator(OperatorRole.SUPPORT)
     page = (await browser.get(f"/console/hosts?week={start.date()}")).text
     assert_contains(page, f"{start:%H:%M}\N{EN DASH}", "&lt;b&gt;In the week", absent=("<b>In the week",))
     cell = page.partition("&lt;b&gt;In the week")[2].partition("</td>")[0]
@@ -268,8 +265,8 @@ async def test_a_host_is_shown_with_its_week(customer: Customer, sign_in: SignIn
         assert (await browser.get(f"/console/hosts?week={text}")).status_code == 200
 
 
-async def test_the_console_speaks_indonesian(customer: Customer, sign_in: SignIn) -> None:
-    browser = await sign_in()
+async def test_the_console_speaks_indonesian(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.operator()
     browser.http.headers["Accept-Language"] = "id"
     payment = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
     for page in PAGES:

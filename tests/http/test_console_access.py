@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import Any
@@ -27,14 +26,13 @@ from meetcore.domain.members.roles import (
 from meetcore.usecases.members.operators import REQUESTS_PER_MINUTE
 from meetcore.usecases.members.sign_in_links import Browser as BrowserIdentity
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer
-from tests.support.console_pages import CUSTOMER_SESSION, SignIn, logged_of, who_is
+from tests.support.console_pages import CUSTOMER_SESSION, logged_of, who_is
 from tests.support.pages import TOKEN, Browser
-from tests.support.sandbox_recordings import a_recording, note_in
+from tests.support.sandbox_recordings import a_note
 from tests.support.texts import assert_contains
 from tests.support.visitors import Visitors
 
 PATH = "/console/portal-links"
-Browsers = Callable[[str], Browser]
 
 
 async def ask(browser: Browser, token: str, **body: Any) -> httpx.Response:
@@ -54,10 +52,10 @@ def refusal(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
 
 
 async def test_a_backend_makes_a_link_that_signs_a_guest_in_once(
-    customer: Customer, browsers: Browsers, harness: ApiHarness
+    customer: Customer, visitors: Visitors, harness: ApiHarness
 ) -> None:
     minted = await customer.application.access.operator_tokens.create(OperatorRole.SUPPORT, "backend")
-    browser = browsers("/dashboard")
+    browser = visitors.stranger("/dashboard")
     answer = await ask(browser, minted.text, account_id=str(customer.account_id), role="developer", minutes=5)
     assert answer.status_code == 201
     assert set(answer.json()) == {"url", "expires_at"}
@@ -67,7 +65,7 @@ async def test_a_backend_makes_a_link_that_signs_a_guest_in_once(
     assert (await browser.post(path, page=path)).status_code == 303
     assert (await browser.get("/dashboard/keys/new")).status_code == 200, "a developer makes keys"
     assert (await browser.get("/dashboard/team")).status_code == 200
-    again = browsers("/dashboard")
+    again = visitors.stranger("/dashboard")
     assert (await again.post(path, page=path)).status_code == 410
     entry = (await logged_of(customer, "portal_link.created"))[-1]
     assert (entry["actor_kind"], entry["actor_name"]) == ("operator", "token backend")
@@ -75,9 +73,9 @@ async def test_a_backend_makes_a_link_that_signs_a_guest_in_once(
     assert minted.text not in str(await customer.query("SELECT * FROM operator_tokens"))
 
 
-async def test_a_backend_makes_a_link_for_a_member_by_email(customer: Customer, browsers: Browsers) -> None:
+async def test_a_backend_makes_a_link_for_a_member_by_email(customer: Customer, visitors: Visitors) -> None:
     account = await customer.application.administration.registry.find_account(customer.account_id)
-    token, browser = await token_of(customer.application, OperatorRole.ADMIN), browsers("/dashboard")
+    token, browser = await token_of(customer.application, OperatorRole.ADMIN), visitors.stranger("/dashboard")
     answer = await ask(browser, token, account_id=str(account.id), email=account.email.upper())
     assert answer.status_code == 201
     path = answer.json()["url"].removeprefix(BASE_URL)
@@ -89,26 +87,33 @@ async def test_a_backend_makes_a_link_for_a_member_by_email(customer: Customer, 
 
 @pytest.mark.parametrize("body", [{"role": "owner"}, {"email": "a@example.com"}])
 async def test_support_makes_no_link_of_an_owner_or_a_member(
-    body: dict[str, str], customer: Customer, browsers: Browsers
+    body: dict[str, str], customer: Customer, visitors: Visitors
 ) -> None:
     answer = await ask(
-        browsers(""), await token_of(customer.application), account_id=str(customer.account_id), **body
+        visitors.stranger(""),
+        await token_of(customer.application),
+        account_id=str(customer.account_id),
+        **body,
     )
     assert refusal(answer, 403, "insufficient_scope")["details"]["role"] == "support"
 
 
 @pytest.mark.parametrize("role", OperatorRole)
-async def test_role_of_the_token_decides(role: OperatorRole, customer: Customer, browsers: Browsers) -> None:
+async def test_role_of_the_token_decides(role: OperatorRole, customer: Customer, visitors: Visitors) -> None:
     token = await token_of(customer.application, role)
-    answer = await ask(browsers(""), token, account_id=str(customer.account_id))
+    answer = await ask(visitors.stranger(""), token, account_id=str(customer.account_id))
     if OperatorAction.MAKE_PORTAL_LINKS in OPERATORS_ALLOWED[role]:
         assert answer.status_code == 201
     else:
         assert refusal(answer, 403, "insufficient_scope")["details"]["role"] == role
 
 
-async def test_without_a_valid_token_nothing_is_answered(customer: Customer, browsers: Browsers) -> None:
-    browser, tokens, id = browsers(""), customer.application.access.operator_tokens, str(customer.account_id)
+async def test_without_a_valid_token_nothing_is_answered(customer: Customer, visitors: Visitors) -> None:
+    browser, tokens, id = (
+        visitors.stranger(""),
+        customer.application.access.operator_tokens,
+        str(customer.account_id),
+    )
     revoked, expired = [await tokens.create(OperatorRole.ADMIN) for _ in range(2)]
     assert (await ask(browser, revoked.text, account_id=id)).status_code == 201
     await tokens.revoke(revoked.token.id)
@@ -137,15 +142,15 @@ async def test_without_a_valid_token_nothing_is_answered(customer: Customer, bro
     ],
 )  # fmt: skip
 async def test_a_wrong_field_is_named(
-    body: dict[str, Any], field: str, customer: Customer, browsers: Browsers
+    body: dict[str, Any], field: str, customer: Customer, visitors: Visitors
 ) -> None:
     sent = {"account_id": str(customer.account_id)} | body if body else {}
-    answer = await ask(browsers(""), await token_of(customer.application), **sent)
+    answer = await ask(visitors.stranger(""), await token_of(customer.application), **sent)
     assert field in refusal(answer, 400, "invalid_request")["details"]["fields"]
 
 
-async def test_what_is_not_there_and_what_is_no_json(customer: Customer, browsers: Browsers) -> None:
-    browser, id = browsers(""), str(customer.account_id)
+async def test_what_is_not_there_and_what_is_no_json(customer: Customer, visitors: Visitors) -> None:
+    browser, id = visitors.stranger(""), str(customer.account_id)
     token = await token_of(customer.application, OperatorRole.ADMIN)
     for body in ({"account_id": str(uuid4())}, {"account_id": "x"}):
         refusal(await ask(browser, token, **body), 404, "not_found")
@@ -160,8 +165,8 @@ async def test_what_is_not_there_and_what_is_no_json(customer: Customer, browser
     assert wrong_method.headers["Allow"] == "POST"
 
 
-async def test_a_token_makes_so_many_requests_in_a_minute(customer: Customer, browsers: Browsers) -> None:
-    browser, token = browsers(""), await token_of(customer.application)
+async def test_a_token_makes_so_many_requests_in_a_minute(customer: Customer, visitors: Visitors) -> None:
+    browser, token = visitors.stranger(""), await token_of(customer.application)
     admitted = 0
     # The minute may turn once meanwhile.
     while (answer := await ask(browser, token, account_id=str(uuid4()))).status_code == 404:
@@ -182,10 +187,10 @@ async def viewing(customer: Customer, browser: Browser) -> Browser:
 
 
 async def test_an_operator_sees_the_dashboard_with_a_banner_and_it_is_logged(
-    customer: Customer, sign_in: SignIn, harness: ApiHarness
+    customer: Customer, visitors: Visitors, harness: ApiHarness
 ) -> None:
     await customer.make_meeting(title="Shown to support")
-    browser = await viewing(customer, await sign_in(OperatorRole.SUPPORT))
+    browser = await viewing(customer, await visitors.operator(OperatorRole.SUPPORT))
     for path in ("", "/meetings", "/notes", "/ledger", "/keys", "/webhooks", "/settings"):
         answer = await browser.get(f"/dashboard{path}")
         assert answer.status_code == 200, path
@@ -203,10 +208,15 @@ async def test_an_operator_sees_the_dashboard_with_a_banner_and_it_is_logged(
     assert (await browser.get("/console/accounts")).status_code == 200, "the console's session goes on"
 
 
-async def test_page_of_account_leads_to_pages_of_its_dashboard(customer: Customer, sign_in: SignIn) -> None:
+async def test_page_of_account_leads_to_pages_of_its_dashboard(
+    customer: Customer, visitors: Visitors
+) -> None:
     meeting, webhook = await customer.make_meeting(title="Named in the ledger"), await customer.make_webhook()
     assert (await customer.post(f"/webhooks/{webhook['id']}/test", {})).status_code == 202
-    browser, account = await sign_in(OperatorRole.SUPPORT), f"/console/accounts/{customer.account_id}"
+    browser, account = (
+        await visitors.operator(OperatorRole.SUPPORT),
+        f"/console/accounts/{customer.account_id}",
+    )
     page = (await browser.get(account)).text
     found = re.findall(r'name="to" value="([^"]+)"><button class="plain">([^<]*)<', page)
     assert_contains(
@@ -224,15 +234,15 @@ async def test_page_of_account_leads_to_pages_of_its_dashboard(customer: Custome
         assert answer.headers["location"] == "/dashboard", path
 
 
-async def test_a_view_ends_with_the_operators_session(customer: Customer, sign_in: SignIn) -> None:
-    browser = await viewing(customer, await sign_in(OperatorRole.SUPPORT))
+async def test_a_view_ends_with_the_operators_session(customer: Customer, visitors: Visitors) -> None:
+    browser = await viewing(customer, await visitors.operator(OperatorRole.SUPPORT))
     assert (await browser.get("/dashboard/ledger")).status_code == 200
     assert (await browser.post("/console/sign-out", page="/console/audit")).status_code == 303
     assert (await browser.get("/dashboard/ledger")).status_code == 303
 
 
-async def test_a_view_ends_with_the_permission(customer: Customer, sign_in: SignIn) -> None:
-    browser = await sign_in(OperatorRole.SUPPORT)
+async def test_a_view_ends_with_the_permission(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.operator(OperatorRole.SUPPORT)
     who = await who_is(customer.application, browser)
     await viewing(customer, browser)
     for role, status in (("admin", 200), ("finance", 303)):
@@ -243,7 +253,7 @@ async def test_a_view_ends_with_the_permission(customer: Customer, sign_in: Sign
 
 
 async def test_a_view_shows_nothing_that_opens_a_meeting_or_plays_one(
-    customer: Customer, visitors: Visitors, sign_in: SignIn
+    customer: Customer, visitors: Visitors
 ) -> None:
     webhook = await customer.make_webhook()
     meeting = await customer.make_meeting(password="rahasia1")
@@ -252,17 +262,15 @@ async def test_a_view_shows_nothing_that_opens_a_meeting_or_plays_one(
         "INSERT INTO delivery_attempts VALUES (%s, %s, 99, now(), 5, 500, NULL, %s, NULL)",
         customer.account_id, delivery["id"], f"taken: {meeting['join_url']}",
     )  # fmt: skip
-    recording = await a_recording(customer)
-    note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
-    await note_in(customer, note["id"], "completed")
+    note = await a_note(customer)
     meeting_page = f"/dashboard/meetings/{meeting['id']}"
-    recorded_page = f"/dashboard/meetings/{recording['meeting_id']}"
+    recorded_page = f"/dashboard/meetings/{note['meeting_id']}"
     note_page = f"/dashboard/notes/{note['id']}"
     delivery_page = f"/dashboard/webhooks/{webhook['id']}/deliveries/{delivery['id']}"
     pages = (meeting_page, recorded_page, note_page, delivery_page)
     member, view = (
         await visitors.member(customer.account_id),
-        await viewing(customer, await sign_in(OperatorRole.SUPPORT)),
+        await viewing(customer, await visitors.operator(OperatorRole.SUPPORT)),
     )
     secret = re.compile(r"rahasia1|<audio|/downloads/|" + re.escape(escape(meeting["join_url"])))
     for path in pages:
@@ -279,8 +287,8 @@ async def test_a_view_shows_nothing_that_opens_a_meeting_or_plays_one(
     assert "disembunyikan dari operator" in (await view.get(meeting_page)).text
 
 
-async def test_every_change_is_refused_with_a_reason(customer: Customer, sign_in: SignIn) -> None:
-    browser = await viewing(customer, await sign_in())
+async def test_every_change_is_refused_with_a_reason(customer: Customer, visitors: Visitors) -> None:
+    browser = await viewing(customer, await visitors.operator())
     token = TOKEN.search((await browser.get("/dashboard")).text)
     assert token is not None
     changes = [page for page in PAGES if page.method == "POST"]
@@ -305,11 +313,11 @@ def test_a_viewer_may_change_nothing_of_the_account() -> None:
     assert changes == {Action.MANAGE_PASSKEYS}, "a user's own, which an operator is not"
 
 
-async def test_the_view_ends_by_itself_and_with_its_button(customer: Customer, sign_in: SignIn) -> None:
-    browser = await viewing(customer, await sign_in())
+async def test_the_view_ends_by_itself_and_with_its_button(customer: Customer, visitors: Visitors) -> None:
+    browser = await viewing(customer, await visitors.operator())
     assert (await browser.post("/dashboard/sign-out")).status_code == 303
     assert (await browser.get("/dashboard")).status_code == 303
-    browser = await viewing(customer, await sign_in())
+    browser = await viewing(customer, await visitors.operator())
     await customer.query(
         "UPDATE sessions SET created_at = %s, last_seen_at = now() WHERE account_id = %s RETURNING id",
         datetime.now(UTC) - timedelta(minutes=30),
@@ -319,16 +327,16 @@ async def test_the_view_ends_by_itself_and_with_its_button(customer: Customer, s
 
 
 async def test_a_customers_session_in_the_browser_ends_and_a_removed_operators_view_too(
-    customer: Customer, sign_in: SignIn, browsers: Callable[[str], Browser]
+    customer: Customer, visitors: Visitors
 ) -> None:
     link = (await customer.application.access.portal_links.for_guest(customer.account_id)).url.removeprefix(
         BASE_URL
     )
-    browser = await sign_in()
+    browser = await visitors.operator()
     assert (await browser.post(link, page=link)).status_code == 303
     before = browser.http.cookies[CUSTOMER_SESSION]
     view = await viewing(customer, browser)
-    other = browsers("/dashboard")
+    other = visitors.stranger("/dashboard")
     other.http.cookies.set(CUSTOMER_SESSION, before, domain="meetcore.test")
     assert (await other.get("/dashboard")).status_code == 303
     assert (await view.get("/dashboard")).status_code == 200
@@ -339,8 +347,10 @@ async def test_a_customers_session_in_the_browser_ends_and_a_removed_operators_v
 
 
 @pytest.mark.parametrize("role", OperatorRole)
-async def test_role_decides_in_the_use_case(role: OperatorRole, customer: Customer, sign_in: SignIn) -> None:
-    browser = await sign_in(role)
+async def test_role_decides_in_the_use_case(
+    role: OperatorRole, customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.operator(role)
     who, use = await who_is(customer.application, browser), customer.application.console.impersonate
     if OperatorAction.IMPERSONATE in OPERATORS_ALLOWED[role]:
         assert (await use.begin(who, customer.account_id, BrowserIdentity())).session.impersonated_by
@@ -350,9 +360,9 @@ async def test_role_decides_in_the_use_case(role: OperatorRole, customer: Custom
 
 
 async def test_an_owner_sees_and_ends_a_view_and_a_guest_under_settings(
-    customer: Customer, sign_in: SignIn, visitors: Visitors
+    customer: Customer, visitors: Visitors
 ) -> None:
-    view = await viewing(customer, await sign_in(OperatorRole.SUPPORT))
+    view = await viewing(customer, await visitors.operator(OperatorRole.SUPPORT))
     guest, owner = (
         await visitors.member(customer.account_id, Role.VIEWER),
         await visitors.member(customer.account_id),

@@ -13,9 +13,10 @@ from meetcore.domain.members.roles import OperatorRole
 from meetcore.domain.money.ledger import MAX_CREDITS
 from meetcore.domain.money.proposals import Proposal, ProposalKind
 from tests.support.api_harness import ApiHarness, Customer
-from tests.support.console_pages import SignIn, logged_of, who_is
+from tests.support.console_pages import logged_of, who_is
 from tests.support.pages import Browser
 from tests.support.texts import assert_contains
+from tests.support.visitors import Visitors
 
 PROPOSALS = "/console/proposals"
 
@@ -28,9 +29,9 @@ async def proposed(customer: Customer, browser: Browser, amount: int = 5000) -> 
 
 
 async def test_another_operator_approves_and_the_credits_move(
-    customer: Customer, sign_in: SignIn, harness: ApiHarness
+    customer: Customer, visitors: Visitors, harness: ApiHarness
 ) -> None:
-    maker, other = [await sign_in(OperatorRole.FINANCE) for _ in range(2)]
+    maker, other = [await visitors.operator(OperatorRole.FINANCE) for _ in range(2)]
     proposal = await proposed(customer, maker)
     path = f"{PROPOSALS}/{proposal.id}"
     own = (await maker.get(PROPOSALS)).text
@@ -49,9 +50,9 @@ async def test_another_operator_approves_and_the_credits_move(
     assert entry["details"] == {"amount": 5000, "proposed_by": proposal.proposer}
 
 
-async def test_a_rejected_proposal_moves_nothing(customer: Customer, sign_in: SignIn) -> None:
-    proposal = await proposed(customer, await sign_in(OperatorRole.ADMIN))
-    other = await sign_in(OperatorRole.ADMIN)
+async def test_a_rejected_proposal_moves_nothing(customer: Customer, visitors: Visitors) -> None:
+    proposal = await proposed(customer, await visitors.operator(OperatorRole.ADMIN))
+    other = await visitors.operator(OperatorRole.ADMIN)
     answer = await other.post(f"{PROPOSALS}/{proposal.id}/reject")
     assert answer.headers["location"] == f"{PROPOSALS}?done=proposal_rejected"
     assert str(proposal.id) not in (await other.get(PROPOSALS)).text
@@ -61,9 +62,9 @@ async def test_a_rejected_proposal_moves_nothing(customer: Customer, sign_in: Si
 
 
 async def test_a_balance_beyond_the_range_is_explained_and_the_proposal_stays(
-    customer: Customer, sign_in: SignIn
+    customer: Customer, visitors: Visitors
 ) -> None:
-    maker, other = [await sign_in(OperatorRole.FINANCE) for _ in range(2)]
+    maker, other = [await visitors.operator(OperatorRole.FINANCE) for _ in range(2)]
     proposal = await proposed(customer, maker, MAX_CREDITS)
     refused = await other.post(f"{PROPOSALS}/{proposal.id}/approve")
     assert refused.status_code == 409
@@ -76,9 +77,9 @@ async def test_a_balance_beyond_the_range_is_explained_and_the_proposal_stays(
 
 
 async def test_of_two_new_proposals_after_an_expired_one_one_is_made(
-    customer: Customer, sign_in: SignIn
+    customer: Customer, visitors: Visitors
 ) -> None:
-    maker = await sign_in()
+    maker = await visitors.operator()
     expired, who = (
         await proposed(customer, maker),
         await who_is(customer.application, maker),
@@ -116,9 +117,9 @@ async def at_rest(harness: ApiHarness) -> AsyncIterator[None]:
 
 
 async def test_the_report_agrees_with_the_ledger(
-    customer: Customer, sign_in: SignIn, harness: ApiHarness
+    customer: Customer, visitors: Visitors, harness: ApiHarness
 ) -> None:
-    browser = await sign_in(OperatorRole.FINANCE)
+    browser = await visitors.operator(OperatorRole.FINANCE)
     meeting = await customer.make_meeting()
     await customer.make_meeting()
     await customer.delete(f"/meetings/{meeting['id']}")
@@ -151,8 +152,8 @@ async def check_report(customer: Customer, browser: Browser) -> None:
     assert_contains(page, f"{owed['balance']:,}", absent=("do not come to the sum",))
 
 
-async def test_a_ledger_that_was_tampered_with_is_pointed_out(customer: Customer, sign_in: SignIn) -> None:
-    browser = await sign_in()
+async def test_a_ledger_that_was_tampered_with_is_pointed_out(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.operator()
     change = "UPDATE accounts SET balance = balance + %s WHERE id = %s RETURNING id"
     await customer.query(change, 1, customer.account_id)
     try:

@@ -23,9 +23,10 @@ from meetcore.domain.requests.request_log import LoggedRequest
 from meetcore.ports.figures import CheckResult, HealthStatus, failed
 from meetcore.usecases.requests.console import ConsoleHealth
 from tests.support.api_harness import ApiHarness, Customer
-from tests.support.console_pages import SignIn, logged_of, who_is
+from tests.support.console_pages import logged_of, who_is
 from tests.support.pages import Browser
 from tests.support.texts import assert_contains
+from tests.support.visitors import Visitors
 
 ACCOUNTS = "/console/accounts"
 
@@ -40,9 +41,9 @@ async def search(browser: Browser, text: str) -> tuple[str, str]:
 
 
 async def test_accounts_are_found_by_everything_that_the_form_promises(
-    customer: Customer, sign_in: SignIn
+    customer: Customer, visitors: Visitors
 ) -> None:
-    browser = await sign_in(OperatorRole.SUPPORT)
+    browser = await visitors.operator(OperatorRole.SUPPORT)
     account = await customer.application.administration.registry.find_account(customer.account_id)
     name = f"Toko {uuid4().hex}"
     await customer.query("UPDATE accounts SET full_name = %s WHERE id = %s RETURNING id", name, account.id)
@@ -80,9 +81,9 @@ async def test_accounts_are_found_by_everything_that_the_form_promises(
 
 
 async def test_a_request_that_is_searched_for_is_shown_with_its_account(
-    customer: Customer, sign_in: SignIn
+    customer: Customer, visitors: Visitors
 ) -> None:
-    browser, request_id = await sign_in(OperatorRole.SUPPORT), uuid4()
+    browser, request_id = await visitors.operator(OperatorRole.SUPPORT), uuid4()
     request = LoggedRequest(
         request_id, customer.account_id, customer.key.key.id, datetime(2026, 11, 26, 17, 10, tzinfo=UTC),
         "POST", "/meetings", 400, 12, "invalid_request", None, "203.0.113.7", "Not valid.", ("fields.title",),
@@ -97,18 +98,20 @@ async def test_a_request_that_is_searched_for_is_shown_with_its_account(
 
 
 async def test_a_whole_key_that_is_searched_for_stands_in_no_address(
-    customer: Customer, sign_in: SignIn
+    customer: Customer, visitors: Visitors
 ) -> None:
-    browser = await sign_in()
+    browser = await visitors.operator()
     address, page = await search(browser, customer.key.text)
     assert f"{ACCOUNTS}/{customer.account_id}" in page
     for text in (address, page):
         assert_contains(text, absent=(customer.key.text, digest(customer.key.text).hex()))
 
 
-async def test_an_account_shows_what_belongs_to_it_and_no_secret(customer: Customer, sign_in: SignIn) -> None:
+async def test_an_account_shows_what_belongs_to_it_and_no_secret(
+    customer: Customer, visitors: Visitors
+) -> None:
     meeting = await customer.make_meeting(title="<i>Weekly</i>")
-    browser = await sign_in(OperatorRole.SUPPORT)
+    browser = await visitors.operator(OperatorRole.SUPPORT)
     page = (await browser.get(f"/console/accounts/{customer.account_id}")).text
     assert_contains(page, "&lt;i&gt;Weekly", absent=("<i>Weekly",))
     assert str(meeting["id"]) in page, "the charge names its meeting"
@@ -117,7 +120,9 @@ async def test_an_account_shows_what_belongs_to_it_and_no_secret(customer: Custo
     assert "/suspend" not in page
 
 
-async def test_an_account_shows_its_keys_entries_and_deliveries(customer: Customer, sign_in: SignIn) -> None:
+async def test_an_account_shows_its_keys_entries_and_deliveries(
+    customer: Customer, visitors: Visitors
+) -> None:
     webhook = await customer.make_webhook()
     for _ in range(12):
         await customer.post(f"/webhooks/{webhook['id']}/test", {})
@@ -129,7 +134,7 @@ async def test_an_account_shows_its_keys_entries_and_deliveries(customer: Custom
         name="<b>Capped",
     )
     await customer.application.administration.keys.revoke(capped.key.id)
-    browser = await sign_in(OperatorRole.SUPPORT)
+    browser = await visitors.operator(OperatorRole.SUPPORT)
     page = (await browser.get(f"{ACCOUNTS}/{customer.account_id}")).text
     for text in ("&lt;b&gt;Capped", ">77<", "revoked", str(capped.key.id), webhook["url"]):
         assert text in page, text
@@ -141,9 +146,12 @@ async def test_an_account_shows_its_keys_entries_and_deliveries(customer: Custom
 
 
 async def test_the_console_names_the_commands_for_what_it_has_no_form_for(
-    customer: Customer, sign_in: SignIn
+    customer: Customer, visitors: Visitors
 ) -> None:
-    admin, support = await sign_in(OperatorRole.ADMIN), await sign_in(OperatorRole.SUPPORT)
+    admin, support = (
+        await visitors.operator(OperatorRole.ADMIN),
+        await visitors.operator(OperatorRole.SUPPORT),
+    )
     assert '<pre tabindex="0">meetcore account create --email' in (await admin.get(ACCOUNTS)).text
     email = f"o'neill+$(id)-{uuid4().hex}@example.com"
     await customer.query(
@@ -176,8 +184,10 @@ async def status_of(harness: ApiHarness, meeting_id: UUID) -> object:
     return row["status"]
 
 
-async def test_a_cancellation_is_finished(customer: Customer, sign_in: SignIn, harness: ApiHarness) -> None:
-    meeting_id, browser = await in_doubt(customer), await sign_in(OperatorRole.SUPPORT)
+async def test_a_cancellation_is_finished(
+    customer: Customer, visitors: Visitors, harness: ApiHarness
+) -> None:
+    meeting_id, browser = await in_doubt(customer), await visitors.operator(OperatorRole.SUPPORT)
     path = f"{DOUBTS}/{customer.account_id}/{meeting_id}/finish"
     page = (await browser.get(DOUBTS)).text
     assert_contains(
@@ -201,13 +211,13 @@ async def test_a_cancellation_is_finished(customer: Customer, sign_in: SignIn, h
 
 
 async def test_a_cancellation_that_no_process_works_on_is_undone(
-    customer: Customer, sign_in: SignIn, harness: ApiHarness, monkeypatch: pytest.MonkeyPatch
+    customer: Customer, visitors: Visitors, harness: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def nothing(*_: object) -> Sequence[ExpiredLease]:
         return ()
 
     monkeypatch.setattr(PostgresMeetingRepository, "claim_expired", nothing)  # by the service's reconciler
-    meeting_id, browser = await in_doubt(customer), await sign_in()
+    meeting_id, browser = await in_doubt(customer), await visitors.operator()
     await customer.query(
         "UPDATE meetings SET lease_until = now() - interval '1 second' WHERE id = %s RETURNING id", meeting_id
     )
@@ -217,9 +227,9 @@ async def test_a_cancellation_that_no_process_works_on_is_undone(
 
 
 async def test_a_deleted_recording_that_the_provider_keeps_is_listed(
-    customer: Customer, sign_in: SignIn
+    customer: Customer, visitors: Visitors
 ) -> None:
-    browser, ids = await sign_in(OperatorRole.SUPPORT), [uuid4() for _ in range(3)]
+    browser, ids = await visitors.operator(OperatorRole.SUPPORT), [uuid4() for _ in range(3)]
     for id, status, tries in zip(ids, ("expired", "expired", "available"), (4, 3, 9), strict=True):
         await customer.query(
             "INSERT INTO recordings (account_id, id, meeting_id, status, files, recorded_at, created_at, "
@@ -235,17 +245,17 @@ async def test_a_deleted_recording_that_the_provider_keeps_is_listed(
 
 @pytest.mark.parametrize("change", ["finish", "undo"])
 async def test_what_is_not_in_doubt_cannot_be_decided(
-    change: str, customer: Customer, sign_in: SignIn
+    change: str, customer: Customer, visitors: Visitors
 ) -> None:
-    meeting, browser = await customer.make_meeting(), await sign_in()
+    meeting, browser = await customer.make_meeting(), await visitors.operator()
     for id in (meeting["id"], uuid4()):
         path = f"{DOUBTS}/{customer.account_id}/{id}/{change}"
         assert (await browser.post(path)).status_code == 409
     assert (await browser.post(f"{DOUBTS}/x/y/{change}")).status_code == 404
 
 
-async def test_a_removal_that_failed_is_shown(customer: Customer, sign_in: SignIn) -> None:
-    meeting, browser = await customer.make_meeting(title="Left behind"), await sign_in()
+async def test_a_removal_that_failed_is_shown(customer: Customer, visitors: Visitors) -> None:
+    meeting, browser = await customer.make_meeting(title="Left behind"), await visitors.operator()
     await customer.query(
         "INSERT INTO orphan_checks (account_id, meeting_id, since, due_at, failures) "
         "VALUES (%s, %s, now(), now() + interval '1 hour', 3) RETURNING meeting_id",
@@ -259,8 +269,8 @@ async def test_a_removal_that_failed_is_shown(customer: Customer, sign_in: SignI
 HEALTH = "/console/health"
 
 
-async def test_the_page_of_a_service_that_is_well(sign_in: SignIn) -> None:
-    page = (await (await sign_in(OperatorRole.SUPPORT)).get(HEALTH)).text
+async def test_the_page_of_a_service_that_is_well(visitors: Visitors) -> None:
+    page = (await (await visitors.operator(OperatorRole.SUPPORT)).get(HEALTH)).text
     for name in ("database", "schema", "clock", "broker", "rate_store", "provider", "mail", "secrets"):
         assert f"<code>{name}</code>" in page, name
     assert_contains(page, "of this release", absent=("too far apart", "postgresql://"))
@@ -270,9 +280,9 @@ async def test_the_page_of_a_service_that_is_well(sign_in: SignIn) -> None:
 
 
 async def test_a_queue_that_waits_too_long_is_late_and_says_what_to_do(
-    customer: Customer, sign_in: SignIn
+    customer: Customer, visitors: Visitors
 ) -> None:
-    browser = await sign_in()
+    browser = await visitors.operator()
     # This service sends no mails, so that nothing takes it meanwhile.
     [mail] = await customer.query(
         "INSERT INTO mails "
@@ -289,14 +299,14 @@ async def test_a_queue_that_waits_too_long_is_late_and_says_what_to_do(
     assert "the mail server does not take them" not in (await browser.get(HEALTH)).text
 
 
-async def test_checks_are_run_once_for_many_looks(application: Application, sign_in: SignIn) -> None:
+async def test_checks_are_run_once_for_many_looks(application: Application, visitors: Visitors) -> None:
     calls: list[datetime] = []
 
     async def check() -> Mapping[str, CheckResult]:
         calls.append(datetime.now(UTC))
         return {"broker": failed("no answer")}
 
-    who = await who_is(application, await sign_in())
+    who = await who_is(application, await visitors.operator())
     health = ConsoleHealth(application.ports.queries, check, application.runtime)
     first, second = [await health.look(who) for _ in range(2)]
     assert first.checked_at == second.checked_at
@@ -317,8 +327,8 @@ async def test_mails_that_go_to_an_inbox_are_well_and_mails_that_go_nowhere_are_
         assert found["schema"].status is HealthStatus.OK
 
 
-async def test_prices_are_those_in_force(application: Application, sign_in: SignIn) -> None:
-    page = (await (await sign_in(OperatorRole.FINANCE)).get("/console/prices")).text
+async def test_prices_are_those_in_force(application: Application, visitors: Visitors) -> None:
+    page = (await (await visitors.operator(OperatorRole.FINANCE)).get("/console/prices")).text
     for tier in application.policy.catalogue.on_sale():
         assert_contains(page, tier.id, f"{tier.credits + tier.recording_credits:,}")
     assert "for each started minute" in page

@@ -16,10 +16,11 @@ from meetcore.domain.members.roles import OperatorRole
 from meetcore.domain.money.proposals import ProposalKind
 from meetcore.domain.payments.payments import Doubt, GatewayStatus
 from tests.support.api_harness import Customer
-from tests.support.console_pages import SignIn, logged_of, who_is
+from tests.support.console_pages import logged_of, who_is
 from tests.support.pages import Browser
 from tests.support.paid_payments import ask_gateway, under_way
 from tests.support.texts import assert_contains
+from tests.support.visitors import Visitors
 
 PAYMENTS = "/console/payments"
 
@@ -47,8 +48,10 @@ async def shown(browser: Browser, payment_id: str) -> str:
     return html.unescape((await browser.get(f"{PAYMENTS}/{payment_id}")).text)
 
 
-async def test_payments_in_doubt_come_first_and_all_are_listed(customer: Customer, sign_in: SignIn) -> None:
-    browser = await sign_in(OperatorRole.SUPPORT)
+async def test_payments_in_doubt_come_first_and_all_are_listed(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.operator(OperatorRole.SUPPORT)
     good, doubtful = await paid(customer), await paid(customer, 1)
     in_doubt, listed = (await browser.get(PAYMENTS)).text, (await browser.get(f"{PAYMENTS}?show=all")).text
     assert_contains(in_doubt, f'href="{PAYMENTS}/{doubtful}"', "Another amount was paid", absent=(good,))
@@ -57,9 +60,9 @@ async def test_payments_in_doubt_come_first_and_all_are_listed(customer: Custome
 
 
 async def test_a_payment_is_found_from_its_account_and_by_its_names(
-    customer: Customer, sign_in: SignIn
+    customer: Customer, visitors: Visitors
 ) -> None:
-    browser = await sign_in(OperatorRole.SUPPORT)
+    browser = await visitors.operator(OperatorRole.SUPPORT)
     payment_id = await paid(customer)
     account = f"/console/accounts/{customer.account_id}"
     assert f'href="{PAYMENTS}/{payment_id}">payment:{payment_id}</a>' in (await browser.get(account)).text
@@ -75,8 +78,8 @@ async def test_a_payment_is_found_from_its_account_and_by_its_names(
     assert account not in (await browser.get("/console/accounts?q=2026-999999")).text
 
 
-async def test_the_menu_counts_payments_in_doubt(customer: Customer, sign_in: SignIn) -> None:
-    browser = await sign_in(OperatorRole.SUPPORT)
+async def test_the_menu_counts_payments_in_doubt(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.operator(OperatorRole.SUPPORT)
     counted = re.compile(r">Payments \((\d+) in doubt\)</a>")
     before = counted.search((await browser.get("/console/health")).text)
     await paid(customer, 1)
@@ -86,8 +89,8 @@ async def test_the_menu_counts_payments_in_doubt(customer: Customer, sign_in: Si
     assert ">Meetings in doubt</a>" in (await browser.get("/console/health")).text
 
 
-async def test_a_list_of_payments_has_pages(customer: Customer, sign_in: SignIn) -> None:
-    browser = await sign_in()
+async def test_a_list_of_payments_has_pages(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.operator()
     first = await started(customer)
     await customer.query(
         "INSERT INTO payments (id, status, account_id, gateway, credits, price, tax, currency, created_at, "
@@ -101,8 +104,8 @@ async def test_a_list_of_payments_has_pages(customer: Customer, sign_in: SignIn)
     assert (await browser.get(f"{PAYMENTS}?show=all&before={older}")).status_code == 200
 
 
-async def test_one_payment_is_shown_with_everything(customer: Customer, sign_in: SignIn) -> None:
-    browser = await sign_in(OperatorRole.SUPPORT)
+async def test_one_payment_is_shown_with_everything(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.operator(OperatorRole.SUPPORT)
     payment_id = await paid(customer)
     [receipt] = await customer.query("SELECT year, number FROM receipts WHERE payment_id = %s", payment_id)
     await customer.query(
@@ -118,8 +121,8 @@ async def test_one_payment_is_shown_with_everything(customer: Customer, sign_in:
     )  # fmt: skip
 
 
-async def test_a_payment_names_the_member_who_began_it(customer: Customer, sign_in: SignIn) -> None:
-    browser, payment_id = await sign_in(OperatorRole.SUPPORT), await started(customer)
+async def test_a_payment_names_the_member_who_began_it(customer: Customer, visitors: Visitors) -> None:
+    browser, payment_id = await visitors.operator(OperatorRole.SUPPORT), await started(customer)
     await customer.query("UPDATE payments SET api_key_id = NULL WHERE id = %s RETURNING id", payment_id)
     assert_contains(await shown(browser, payment_id), "<dd>a member, in the dashboard</dd>")
     email = f"{uuid4().hex}@example.com"
@@ -138,8 +141,8 @@ async def test_a_payment_names_the_member_who_began_it(customer: Customer, sign_
     assert_contains(await shown(browser, payment_id), f"<dd>{email}</dd>")
 
 
-async def test_late_money_is_accepted_after_a_question(customer: Customer, sign_in: SignIn) -> None:
-    browser, before = await sign_in(OperatorRole.FINANCE), await customer.balance()
+async def test_late_money_is_accepted_after_a_question(customer: Customer, visitors: Visitors) -> None:
+    browser, before = await visitors.operator(OperatorRole.FINANCE), await customer.balance()
     payment_id = await started(customer)
     await sandbox(customer).state.end(UUID(payment_id), GatewayStatus.EXPIRED)
     await ask_gateway(customer, payment_id)
@@ -166,8 +169,8 @@ async def test_late_money_is_accepted_after_a_question(customer: Customer, sign_
     assert len(await logged_of(customer, "payment.accepted")) == 1
 
 
-async def test_a_doubt_is_closed_with_a_reason(customer: Customer, sign_in: SignIn) -> None:
-    browser, before = await sign_in(OperatorRole.FINANCE), await customer.balance()
+async def test_a_doubt_is_closed_with_a_reason(customer: Customer, visitors: Visitors) -> None:
+    browser, before = await visitors.operator(OperatorRole.FINANCE), await customer.balance()
     payment_id = await paid(customer, 5, "USD")
     path = f"{PAYMENTS}/{payment_id}"
     assert "Another currency was paid" in await shown(browser, payment_id)
@@ -193,9 +196,9 @@ async def test_a_doubt_is_closed_with_a_reason(customer: Customer, sign_in: Sign
 
 
 async def test_a_payment_is_refunded_in_part(
-    customer: Customer, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch
+    customer: Customer, visitors: Visitors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    browser = await sign_in(OperatorRole.FINANCE)
+    browser = await visitors.operator(OperatorRole.FINANCE)
     payment_id = await paid(customer)
     before, path = await customer.balance(), f"{PAYMENTS}/{payment_id}"
     for amount, reason, problems in (
@@ -243,9 +246,9 @@ async def test_a_payment_is_refunded_in_part(
 
 
 async def test_a_refund_above_the_limit_waits_for_another_operator(
-    customer: Customer, sign_in: SignIn
+    customer: Customer, visitors: Visitors
 ) -> None:
-    maker, other = [await sign_in(OperatorRole.FINANCE) for _ in range(2)]
+    maker, other = [await visitors.operator(OperatorRole.FINANCE) for _ in range(2)]
     payment_id = await paid(customer)
     before, console = await customer.balance(), customer.application.console
     limited = evolve(console.accounts, proposals=evolve(console.proposals, above=100))
@@ -269,8 +272,8 @@ async def test_a_refund_above_the_limit_waits_for_another_operator(
     assert await customer.balance() == before - 101
 
 
-async def test_the_income_of_a_month_is_shown_and_downloaded(customer: Customer, sign_in: SignIn) -> None:
-    browser = await sign_in(OperatorRole.FINANCE)
+async def test_the_income_of_a_month_is_shown_and_downloaded(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.operator(OperatorRole.FINANCE)
     await paid(customer)
     answer = await browser.get("/console/income.csv")
     assert answer.headers["content-disposition"].startswith('attachment; filename="income-')

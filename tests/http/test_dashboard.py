@@ -7,7 +7,6 @@ import html
 import io
 import json
 import re
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -21,15 +20,10 @@ from meetcore.domain.members.roles import OperatorRole, Role, is_allowed
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.webhooks.events import EventKind
 from tests.support.api_harness import BASE_URL, Customer
-from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
-from tests.support.pages import Browser
 from tests.support.texts import assert_contains
-from tests.support.visitors import Visitors
+from tests.support.visitors import SignIn, Visitors
 
 SESSION = "__Host-meetcore"
-
-
-__all__ = ["SignIn", "browsers", "sign_in"]  # fixtures, for other suites, too
 
 
 def path_of(page: Page, id: object) -> str:
@@ -49,10 +43,10 @@ async def test_page_is_open_to_roles_of_its_action(role: Role, customer: Custome
 
 
 async def test_a_link_signs_in_once_and_never_into_the_session_that_was_there(
-    customer: Customer, browsers: Callable[[], Browser]
+    customer: Customer, visitors: Visitors
 ) -> None:
     link = await customer.application.access.portal_links.for_guest(customer.account_id)
-    path, browser = link.url.removeprefix(BASE_URL), browsers()
+    path, browser = link.url.removeprefix(BASE_URL), visitors.stranger("/dashboard")
     browser.http.cookies.set(SESSION, "A" * 43, domain="meetcore.test")
     assert (await browser.get(path)).status_code == 200, "looking at the page uses nothing up"
     entered = await browser.post(path, page=path)
@@ -61,7 +55,7 @@ async def test_a_link_signs_in_once_and_never_into_the_session_that_was_there(
     assert "A" * 43 not in cookie
     assert all(part in cookie for part in ("HttpOnly", "Secure", "SameSite=lax", "Path=/"))
     assert "domain" not in cookie.lower()
-    assert (await browsers().post(path, page=path)).status_code == 410
+    assert (await visitors.stranger("/dashboard").post(path, page=path)).status_code == 410
     assert (await browser.post("/dashboard/sign-out")).status_code == 303
     browser.http.cookies.set(SESSION, entered.cookies[SESSION], domain="meetcore.test")
     assert (await browser.get("/dashboard")).status_code == 303, "the session is over, not only its cookie"

@@ -22,19 +22,17 @@ from meetcore.ports.runtime import PrinterBusy
 from meetcore.usecases.mails import MailQueue
 from meetcore.usecases.money.statements import MailStatements
 from meetcore.usecases.payments.refunds import refund_within
-from tests.http.test_dashboard import SignIn, browsers, sign_in
 from tests.support.api_harness import ApiHarness, Customer
 from tests.support.paid_payments import a_paid_payment
 from tests.support.past_credits import last_month, move_credits
-from tests.support.sandbox_recordings import a_recording, note_in
+from tests.support.sandbox_recordings import a_note, a_recording, note_in
 from tests.support.texts import assert_contains
 from tests.support.transactions import append_one
+from tests.support.visitors import SignIn
 
 NBSP = "\N{NO-BREAK SPACE}"
 
 pypdf = pytest.importorskip("pypdf")
-
-__all__ = ["browsers", "sign_in"]  # fixtures
 
 
 def text_of(pdf: bytes) -> str:
@@ -264,9 +262,7 @@ async def test_a_note_comes_as_pdf_and_as_markdown(customer: Customer, sign_in: 
 async def test_a_printer_that_is_busy_says_when_to_come_back(
     customer: Customer, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recording = await a_recording(customer)
-    queued = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
-    await note_in(customer, queued["id"], "completed")
+    queued = await a_note(customer)
     browser = await sign_in(customer.account_id)
 
     async def busy(*_: object) -> bytes:

@@ -8,11 +8,9 @@ from uuid import uuid4
 from meetcore.composition.application import Application
 from meetcore.domain.members.roles import Role
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer
-from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
 from tests.support.pages import Browser
 from tests.support.texts import assert_contains
-
-__all__ = ["SignIn", "browsers", "sign_in"]  # fixtures
+from tests.support.visitors import SignIn
 
 HEADING = "First steps"
 CREDITS, KEY, CALL, MEETING, WEBHOOK = (

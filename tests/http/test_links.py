@@ -14,6 +14,7 @@ from starlette.routing import Match, Route
 
 from meetcore.adapters.web.console.routes import PAGES as CONSOLE_PAGES
 from meetcore.adapters.web.routes import PAGES
+from meetcore.app import Service
 from meetcore.domain.members.roles import OPERATORS_ALLOWED, OperatorRole, Role, is_allowed
 from meetcore.usecases.requests.grants import CONSENT_PAGE
 from tests.http.test_web_security import ids_of
@@ -92,12 +93,15 @@ class Crawl:
         return links
 
 
-@pytest.fixture
-async def account(harness: ApiHarness, visitors: Visitors) -> Customer:
-    """An account with something of each kind, and credits since the last month."""
+@pytest.fixture(scope="module")
+async def account(harness: ApiHarness, service: Service) -> Customer:
+    """An account with something of each kind, and credits since the last month, which no crawl changes."""
+    visitors = Visitors(service, harness.application)
     customer, application = await harness.customer(credits=0, scopes=ALL_SCOPES), harness.application
     await move_credits(application, customer.account_id, last_month(application).begins_at, 1000)
-    await ids_of(customer, await visitors.member(customer.account_id))
+    browser = await visitors.member(customer.account_id)
+    await ids_of(customer, browser)
+    await browser.http.aclose()
     await a_paid_payment(customer)
     cancelled = await customer.make_meeting()
     assert (await customer.delete(f"/meetings/{cancelled['id']}")).status_code == 200

@@ -19,10 +19,8 @@ from meetcore.testing.clock import ManualClock
 from tests.http.test_webhook_operations import pages
 from tests.support.api_contract import Contract
 from tests.support.api_harness import ApiHarness, Customer, code_of, fields_of, until
-from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
 from tests.support.sandbox_recordings import store_recording
-
-__all__ = ["browsers", "sign_in"]  # fixtures
+from tests.support.visitors import SignIn
 
 Meeting = dict[str, Any]
 MINUTE = timedelta(minutes=1)

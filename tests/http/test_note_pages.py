@@ -10,16 +10,9 @@ import pytest
 from meetcore.domain.members.roles import Role
 from tests.support.api_harness import BASE_URL, Customer
 from tests.support.pages import Browser, form_fields
-from tests.support.sandbox_recordings import a_recording, note_in
+from tests.support.sandbox_recordings import a_note, a_recording, note_in
 from tests.support.texts import assert_contains
 from tests.support.visitors import Visitors
-
-
-async def a_note(customer: Customer) -> str:
-    recording = await a_recording(customer)
-    made = (await customer.post("/notes", {"recording_id": recording["id"]})).json()["id"]
-    await note_in(customer, made, "completed")
-    return str(made)
 
 
 async def found(browser: Browser, path: str, words: str) -> tuple[list[str], list[str]]:
@@ -37,7 +30,7 @@ async def found(browser: Browser, path: str, words: str) -> tuple[list[str], lis
 async def test_words_that_are_looked_for_are_counted_and_marked(
     customer: Customer, visitors: Visitors
 ) -> None:
-    made = await a_note(customer)
+    made = (await a_note(customer))["id"]
     spoken = (await customer.get(f"/notes/{made}")).json()["transcript"]
     browser, path = await visitors.member(customer.account_id), f"/dashboard/notes/{made}"
     lines, marks = await found(browser, path, "")
@@ -56,7 +49,7 @@ async def test_words_that_are_looked_for_are_counted_and_marked(
 
 
 async def test_a_decision_and_a_task_are_added_by_hand(customer: Customer, visitors: Visitors) -> None:
-    made = await a_note(customer)
+    made = (await a_note(customer))["id"]
     before = (await customer.get(f"/notes/{made}")).json()
     browser, path = await visitors.member(customer.account_id), f"/dashboard/notes/{made}"
     sent = form_fields((await browser.get(f"{path}/edit")).text, f"{path}/edit")
@@ -96,7 +89,7 @@ async def test_a_decision_and_a_task_are_added_by_hand(customer: Customer, visit
 async def test_a_note_leads_back_to_its_page_of_the_list(
     customer: Customer, visitors: Visitors, came_from: str, back: str | None
 ) -> None:
-    browser, made = await visitors.member(customer.account_id), await a_note(customer)
+    browser, made = await visitors.member(customer.account_id), (await a_note(customer))["id"]
     browser.http.headers["Referer"] = f"{BASE_URL}{came_from}"
     page = (await browser.get(f"/dashboard/notes/{made}")).text.partition("<main")[2]
     assert f'<p><a href="{back or came_from}">Notes</a></p>' in page

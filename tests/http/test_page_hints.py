@@ -21,15 +21,12 @@ from meetcore.domain.notes.notes import Decision, NoteDraft
 from meetcore.domain.webhooks.events import EventKind
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer, until
 from tests.support.console_pages import logged
-from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
 from tests.support.mailed_service import mailed_service
 from tests.support.names import Names
 from tests.support.pages import FORM_KEY, Browser, form_fields
-from tests.support.sandbox_recordings import a_recording, note_in, press
+from tests.support.sandbox_recordings import a_note, note_in, press
 from tests.support.texts import assert_contains
-from tests.support.visitors import Visitors
-
-__all__ = ["browsers", "sign_in"]  # fixtures
+from tests.support.visitors import SignIn, Visitors
 
 SUSPENDED = "The account is suspended. Ask the operator of the service."
 
@@ -198,9 +195,7 @@ async def test_an_unknown_address_has_a_page_that_leads_back(customer: Customer,
 async def test_a_quote_is_shown_where_it_says_more_than_its_decision(
     customer: Customer, visitors: Visitors
 ) -> None:
-    recording = await a_recording(customer)
-    made = (await customer.post("/notes", {"recording_id": recording["id"]})).json()["id"]
-    await note_in(customer, made, "completed")
+    made = str((await a_note(customer))["id"])
     store = customer.application.ports.store
     note = await customer.application.ports.queries.find_note(customer.account_id, UUID(made))
     assert isinstance(store, PostgresStore)
@@ -217,9 +212,8 @@ async def test_a_quote_is_shown_where_it_says_more_than_its_decision(
 async def test_a_note_is_corrected_by_hand_and_the_original_stays(
     customer: Customer, visitors: Visitors
 ) -> None:
-    recording = await a_recording(customer)
-    made = (await customer.post("/notes", {"recording_id": recording["id"]})).json()["id"]
-    before = await note_in(customer, made, "completed")
+    before = await a_note(customer)
+    made = before["id"]
     assert before["edited_at"] is None
     browser, path = await visitors.member(customer.account_id), f"/dashboard/notes/{made}"
     assert f"{path}/edit" in (await browser.get(path)).text
@@ -256,9 +250,8 @@ async def test_a_note_is_corrected_by_hand_and_the_original_stays(
 
 
 async def test_a_correction_that_cannot_be_made_says_why(customer: Customer, visitors: Visitors) -> None:
-    recording = await a_recording(customer)
-    made = (await customer.post("/notes", {"recording_id": recording["id"]})).json()["id"]
-    await note_in(customer, made, "completed")
+    note = await a_note(customer)
+    made = note["id"]
     browser, path = await visitors.member(customer.account_id), f"/dashboard/notes/{made}/edit"
     for fields, words in (
         ({"summary": ""}, "must be 1 to 20000 characters long"),
@@ -273,28 +266,28 @@ async def test_a_correction_that_cannot_be_made_says_why(customer: Customer, vis
     answer = await browser.post(path, **{"form_key": "", "decision-99": "a"})
     assert answer.status_code == 404
     assert (await customer.get(f"/notes/{made}")).json()["edited_at"] is None
-    queued = (await customer.post("/notes", {"recording_id": recording["id"], "language": "en"})).json()["id"]
+    body = {"recording_id": note["recording_id"], "language": "en"}
+    queued = (await customer.post("/notes", body)).json()["id"]
     await note_in(customer, queued, "completed")
     await customer.query("UPDATE notes SET status = 'failed' WHERE id = %s", UUID(queued))
     assert (await browser.get(f"/dashboard/notes/{queued}/edit")).status_code == 404
 
 
-@pytest.mark.parametrize(("language", "by_rules", "by"), [
-    ("en", "Draft by rules", "Written by"), ("id", "Draf otomatis (tanpa AI)", "Ditulis oleh"),
-])  # fmt: skip
-async def test_a_note_says_who_wrote_it(
-    customer: Customer, visitors: Visitors, language: str, by_rules: str, by: str
-) -> None:
-    recording = await a_recording(customer)
-    made = (await customer.post("/notes", {"recording_id": recording["id"]})).json()["id"]
-    await note_in(customer, made, "completed")
+async def test_a_note_says_who_wrote_it(customer: Customer, visitors: Visitors) -> None:
+    made = str((await a_note(customer))["id"])
     browser = await visitors.member(customer.account_id)
-    browser.http.headers["Accept-Language"] = language
-    page = (await browser.get(f"/dashboard/notes/{made}")).text
-    assert_contains(page, by_rules, absent=(by,))
-    await customer.query("UPDATE notes SET written_by = %s WHERE id = %s", "gpt-4o<b>", UUID(made))
-    page = (await browser.get(f"/dashboard/notes/{made}")).text
-    assert_contains(page, by, "gpt-4o&lt;b&gt;", absent=(by_rules,))
+    for writer in ("rules", "gpt-4o<b>"):
+        await customer.query("UPDATE notes SET written_by = %s WHERE id = %s", writer, UUID(made))
+        for language, by_rules, by in (
+            ("en", "Draft by rules", "Written by"),
+            ("id", "Draf otomatis (tanpa AI)", "Ditulis oleh"),
+        ):
+            browser.http.headers["Accept-Language"] = language
+            page = (await browser.get(f"/dashboard/notes/{made}")).text
+            if writer == "rules":
+                assert_contains(page, by_rules, absent=(by,))
+            else:
+                assert_contains(page, by, "gpt-4o&lt;b&gt;", absent=(by_rules,))
 
 
 async def test_overview_warns_below_threshold_of_the_account(customer: Customer, visitors: Visitors) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from meetcore.domain.requests.keys import Scope
 from tests.support.api_harness import BASE_URL, Customer, code_of, fields_of, new_key, until
-from tests.support.sandbox_recordings import a_recording, hold_meeting, note_in, recording_of, store_recording
+from tests.support.sandbox_recordings import a_note, a_recording, hold_meeting, recording_of, store_recording
 
 NO_ID = "01890000-0000-7000-8000-000000000000"
 
@@ -118,12 +118,10 @@ async def test_a_deleted_recording_is_gone_at_once(customer: Customer) -> None:
 
 
 async def test_deleting_with_notes_erases_them_and_their_events(customer: Customer) -> None:
-    recording = await a_recording(customer)
-    note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
-    await note_in(customer, note["id"], "completed")
+    note = await a_note(customer)
     events = "SELECT id FROM events WHERE account_id = %s AND kind = 'note.completed'"
     assert len(await customer.harness.query(events, customer.account_id)) == 1
-    path = f"/recordings/{recording['id']}"
+    path = f"/recordings/{note['recording_id']}"
     assert fields_of(await customer.delete(f"{path}?with_notes=yes")) == {
         "with_notes": ["must be true or false"]
     }

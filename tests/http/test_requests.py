@@ -26,11 +26,9 @@ from meetcore.domain.requests.request_log import LoggedRequest
 from meetcore.testing.clock import ManualClock
 from tests.support.api_contract import Contract
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer, api_on, client_of, fields_of
-from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
 from tests.support.sandbox_recordings import store_recording
 from tests.support.texts import assert_contains
-
-__all__ = ["browsers", "sign_in"]  # fixtures
+from tests.support.visitors import SignIn
 
 PAGE = "/dashboard/requests"
 ROW = re.compile(r"<tr>(.*?)</tr>", re.S)

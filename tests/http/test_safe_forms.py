@@ -14,13 +14,10 @@ import pytest
 
 from meetcore.domain.members.roles import Role
 from tests.support.api_harness import BASE_URL, Customer
-from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
 from tests.support.pages import TOKEN, Browser, form_fields
 from tests.support.sandbox_recordings import press
 from tests.support.texts import assert_contains
-from tests.support.visitors import Visitors
-
-__all__ = ["SignIn", "browsers", "sign_in"]
+from tests.support.visitors import SignIn, Visitors
 
 
 class _FirstButtons(HTMLParser):

@@ -10,7 +10,7 @@ from meetcore.domain.members.roles import Role
 from meetcore.domain.money.statements import month_of
 from tests.support.api_harness import Customer
 from tests.support.pages import Browser
-from tests.support.sandbox_recordings import a_recording, note_in
+from tests.support.sandbox_recordings import a_note
 from tests.support.texts import assert_contains
 from tests.support.visitors import Visitors
 
@@ -48,9 +48,7 @@ async def email_of_owner(customer: Customer) -> str:
 async def test_the_ledger_names_meetings_keys_and_members(customer: Customer, visitors: Visitors) -> None:
     browser = await visitors.member(customer.account_id)
     page = await make_by_hand(customer, browser, "<i>Anggaran")
-    recording = await a_recording(customer, title="Rapat mingguan")
-    note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
-    await note_in(customer, note["id"], "completed")
+    note = await a_note(customer, title="Rapat mingguan")
     key, email = customer.key.key.name, await email_of_owner(customer)
     shown = (await browser.get(LEDGER)).text
     assert [row[1:4] for row in cells(shown)] == [

@@ -8,17 +8,19 @@ from html.parser import HTMLParser
 from uuid import UUID, uuid4
 
 import httpx
+import pytest
 from attrs import evolve
 
 from meetcore.adapters.postgres.notes.rows import note_parameters
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.adapters.web.console.routes import PAGES as CONSOLE_PAGES
 from meetcore.adapters.web.routes import PAGES
+from meetcore.app import Service
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.notes.notes import ActionItem, Decision, NoteDraft
 from meetcore.domain.notes.transcripts import Utterance
 from meetcore.domain.requests.request_log import LoggedRequest
-from tests.support.api_harness import BASE_URL, Customer
+from tests.support.api_harness import ALL_SCOPES, BASE_URL, ApiHarness, Customer
 from tests.support.oauth_requests import a_request_for_a_grant
 from tests.support.pages import Browser
 from tests.support.paid_payments import a_paid_payment
@@ -153,29 +155,54 @@ def paths(ids: dict[str, str]) -> list[str]:
     ]
 
 
-async def read_everything(
-    member: Browser, operator: Browser, ids: dict[str, str]
-) -> dict[str, httpx.Response]:
-    """The answers of every page and file."""
+Reading = tuple[dict[str, httpx.Response], set[str]]
+"""Every page and file of both areas after hostile texts and secrets were written, and those secrets."""
+
+
+@pytest.fixture(scope="module")
+async def reading(harness: ApiHarness, service: Service) -> Reading:
+    await harness.administration.hosts.add(hostile("host"), 1)
+    customer, visitors = await harness.customer(scopes=ALL_SCOPES), Visitors(service, harness.application)
+    member, operator = await visitors.member(customer.account_id), await visitors.operator()
+    ids = await write_everywhere(customer, member, operator)
+    secrets = await make_secrets(customer, member, ids["webhooks"])
+    link = await visitors.application.access.portal_links.for_member(customer.account_id, customer.email)
+    path, other = link.url.removeprefix(BASE_URL), visitors.stranger()
+    other.http.headers["User-Agent"] = hostile("browser")
+    assert (await other.post(path, page=path)).status_code == 303
     answers = {}
     for path in paths(ids):
         answers[path] = await (operator if path.startswith("/console") else member).get(path)
         is_month = "/statements/" in path  # nothing is stated before it is over
         assert answers[path].status_code in ((404,) if is_month else (200, 303)), path
-    return answers
+    secrets |= {value for each in (member, operator) for value in each.http.cookies.values()}
+    for each in visitors.opened:
+        await each.aclose()
+    return answers, secrets
 
 
-async def test_what_anybody_writes_is_shown_as_text(customer: Customer, visitors: Visitors) -> None:
-    await customer.harness.administration.hosts.add(hostile("host"), 1)
-    member, operator = await visitors.member(customer.account_id), await visitors.operator()
-    ids = await write_everywhere(customer, member, operator)
-    agent = {"User-Agent": hostile("browser")}
-    link = await visitors.application.access.portal_links.for_member(customer.account_id, customer.email)
-    path, other = link.url.removeprefix(BASE_URL), visitors.stranger()
-    other.http.headers.update(agent)
-    assert (await other.post(path, page=path)).status_code == 303
-    shown = ""
-    for path, answer in (await read_everything(member, operator, ids)).items():
+async def make_secrets(customer: Customer, member: Browser, webhook_id: str) -> set[str]:
+    """Make, roll, show and rotate secrets: each is shown once, by the answer to its form."""
+    made = await member.post("/dashboard/keys", name="CI", form_key="s", **{"scope:meetings:read": "on"})
+    [key] = await customer.query(
+        "SELECT id FROM api_keys WHERE name = 'CI' AND account_id = %s", customer.account_id
+    )
+    rolled = await member.post(f"/dashboard/keys/{key['id']}/roll", overlap_h="24", form_key="r")
+    webhook = f"/dashboard/webhooks/{webhook_id}"
+    shown = await member.post(f"{webhook}/secret", form_key="w")
+    rotated = await member.post(f"{webhook}/rotate", form_key="x", confirmed="yes")
+    secrets = {customer.key.text}
+    for answer, form in ((made, KEY), (rolled, KEY), (shown, SECRET), (rotated, SECRET)):
+        [secret] = set(form.findall(answer.text))
+        assert answer.text.count(secret) == 1
+        assert secret not in secrets
+        secrets.add(secret)
+    return secrets
+
+
+def test_what_anybody_writes_is_shown_as_text(reading: Reading) -> None:
+    shown, (answers, _) = "", reading
+    for path, answer in answers.items():
         if answer.headers.get("content-type", "").startswith("text/html"):
             page = _Page()
             page.feed(answer.text)
@@ -187,26 +214,9 @@ async def test_what_anybody_writes_is_shown_as_text(customer: Customer, visitors
     assert [name for name in FIELDS if mark(name) not in shown] == []
 
 
-async def test_a_secret_is_shown_where_it_is_made_and_never_again(
-    customer: Customer, visitors: Visitors
-) -> None:
-    member, operator = await visitors.member(customer.account_id), await visitors.operator()
-    ids = await write_everywhere(customer, member, operator)
-    made = await member.post("/dashboard/keys", name="CI", form_key="s", **{"scope:meetings:read": "on"})
-    [key] = await customer.query(
-        "SELECT id FROM api_keys WHERE name = 'CI' AND account_id = %s", customer.account_id
-    )
-    rolled = await member.post(f"/dashboard/keys/{key['id']}/roll", overlap_h="24", form_key="r")
-    webhook = f"/dashboard/webhooks/{ids['webhooks']}"
-    shown = await member.post(f"{webhook}/secret", form_key="w")
-    rotated = await member.post(f"{webhook}/rotate", form_key="x", confirmed="yes")
-    secrets = {customer.key.text}
-    for answer, form in ((made, KEY), (rolled, KEY), (shown, SECRET), (rotated, SECRET)):
-        [secret] = set(form.findall(answer.text))
-        assert answer.text.count(secret) == 1
-        assert secret not in secrets
-        secrets.add(secret)
-    secrets |= {value for each in (member, operator) for value in each.http.cookies.values()}
-    for path, answer in (await read_everything(member, operator, ids)).items():
-        assert [each for each in secrets if each in answer.text or each in str(answer.headers)] == [], path
+def test_a_secret_is_shown_where_it_is_made_and_never_again(reading: Reading) -> None:
+    answers, secrets = reading
+    for path, answer in answers.items():
+        said = answer.text + str(answer.headers)
+        assert [each for each in secrets if each in said] == [], path
         assert KEY.findall(answer.text) == SECRET.findall(answer.text) == [], path

@@ -12,18 +12,19 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 
 from meetcore.adapters.settings import Settings
 from meetcore.adapters.web.console.routes import PAGES as CONSOLE_PAGES
 from meetcore.adapters.web.routes import PAGES
-from meetcore.domain.members.roles import OperatorRole, Role
+from meetcore.app import Service
+from meetcore.domain.members.roles import OperatorRole
 from meetcore.domain.requests.request_log import LoggedRequest
-from tests.support.api_harness import BASE_URL, Customer
+from tests.support.api_harness import ALL_SCOPES, BASE_URL, ApiHarness, Customer
 from tests.support.mailed_service import MailedService, mailed_service
 from tests.support.names import Names
 from tests.support.pages import TOKEN, Browser
-from tests.support.sandbox_recordings import a_recording, note_in
+from tests.support.sandbox_recordings import a_note
 from tests.support.texts import assert_contains
 from tests.support.visitors import BY_TOKEN, SESSIONS, Visitors, root_of
 
@@ -55,9 +56,7 @@ async def a_passkey(customer: Customer) -> str:
 
 async def ids_of(customer: Customer, browser: Browser) -> Mapping[str, str]:
     """An id of each kind in an account, by the part of the path before it."""
-    recording = await a_recording(customer, title="Of the other account")
-    note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
-    await note_in(customer, note["id"], "completed")
+    note = await a_note(customer, title="Of the other account")
     webhook = await customer.make_webhook()
     await customer.post(f"/webhooks/{webhook['id']}/test", {})
     topup = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
@@ -73,7 +72,7 @@ async def ids_of(customer: Customer, browser: Browser) -> Mapping[str, str]:
         return str(row["id"])
 
     return {
-        "accounts": str(customer.account_id), "meetings": recording["meeting_id"],
+        "accounts": str(customer.account_id), "meetings": note["meeting_id"],
         "notes": note["id"], "webhooks": webhook["id"],
         "deliveries": await one("deliveries"), "requests": str(called.id), "keys": await one("api_keys"),
         "sessions": await one("sessions"), "team": await one("memberships", "user_id"),
@@ -94,9 +93,27 @@ async def state_of(customer: Customer) -> list[Any]:
     return [await customer.query(each, customer.account_id) for each in statements]
 
 
-async def test_nothing_of_another_account_is_found_by_its_id(customer: Customer, visitors: Visitors) -> None:
-    other = await customer.harness.customer()
-    ids = await ids_of(other, await visitors.member(other.account_id))
+@frozen
+class Filled:
+    """An account with something of each kind, an owner's browser, and the ids of `ids_of`."""
+
+    customer: Customer
+    browser: Browser
+    ids: Mapping[str, str]
+
+
+@pytest.fixture(scope="module")
+async def filled(harness: ApiHarness, service: Service) -> AsyncIterator[Filled]:
+    customer, visitors = await harness.customer(scopes=ALL_SCOPES), Visitors(service, harness.application)
+    browser = await visitors.guest(customer.account_id)
+    yield Filled(customer, browser, await ids_of(customer, browser))
+    await browser.http.aclose()
+
+
+async def test_nothing_of_another_account_is_found_by_its_id(
+    filled: Filled, customer: Customer, visitors: Visitors
+) -> None:
+    other, ids = filled.customer, filled.ids
     before, browser = await state_of(other), await visitors.member(customer.account_id)
     own_webhook = await customer.make_webhook()
     for page in (each for each in PAGES if "{id}" in each.path):
@@ -157,17 +174,17 @@ GOES_ON = {
 """Forms that members of a suspended account may still send."""
 
 
-async def test_no_form_of_a_suspended_account_starts_anything(customer: Customer, visitors: Visitors) -> None:
-    link = await visitors.application.access.portal_links.for_guest(customer.account_id, Role.OWNER)
-    browser = await visitors.entered(link.url, "/dashboard")
-    ids = await ids_of(customer, browser)
-    await customer.application.administration.suspend_account(customer.account_id)
+async def test_no_form_of_a_suspended_account_starts_anything(filled: Filled) -> None:
+    customer, browser, ids = filled.customer, filled.browser, filled.ids
+    administration = customer.application.administration
+    await administration.suspend_account(customer.account_id)
     before = await state_of(customer)
     for page in (each for each in PAGES if each.method == "POST" and each.path not in GOES_ON):
         answer = await browser.post(path_of(page.path, ids), **FIELDS | {"form_key": uuid4().hex})
         assert answer.status_code in (409, 422), page.path
         assert "The account is suspended." in html.unescape(answer.text), page.path
     assert await state_of(customer) == before
+    await administration.resume_account(customer.account_id)
 
 
 async def test_without_a_session_every_page_leads_to_the_sign_in(visitors: Visitors) -> None:
@@ -259,15 +276,13 @@ def check_headers(answer: httpx.Response) -> None:
     assert headers["cross-origin-opener-policy"] == "same-origin", where
 
 
-async def test_no_answer_can_be_framed_cached_or_sniffed(customer: Customer, visitors: Visitors) -> None:
-    member = await visitors.member(customer.account_id)
-    ids = await ids_of(customer, member)
-    for home, browser in (("/dashboard", member), ("/console", await visitors.operator())):
+async def test_no_answer_can_be_framed_cached_or_sniffed(filled: Filled, visitors: Visitors) -> None:
+    for home, browser in (("/dashboard", filled.browser), ("/console", await visitors.operator())):
         stranger = visitors.stranger(f"{home}/sign-in")
         for route in visitors.routes():
             if root_of(route.path) != home or "/assets/" in route.path:
                 continue
-            path = path_of(route.path, ids)
+            path = path_of(route.path, filled.ids)
             if "GET" in (route.methods or ()):
                 for each in (browser, stranger):
                     check_headers(await each.get(path))

@@ -346,13 +346,14 @@ def code_of(answer: httpx.Response) -> tuple[int, str]:
 
 
 async def until(condition: Callable[[], Any], seconds: float = TIMEOUT_S) -> Any:
-    """Poll a condition, perhaps awaitable, until it is true."""
-    deadline = asyncio.get_running_loop().time() + seconds
+    """Poll a condition, perhaps awaitable, until it is true, more rarely the longer it takes."""
+    began = asyncio.get_running_loop().time()
     while True:
         found = condition()
         if asyncio.iscoroutine(found):
             found = await found
         if found:
             return found
-        assert asyncio.get_running_loop().time() < deadline, f"not within {seconds} s"
-        await asyncio.sleep(0.02)
+        waited = asyncio.get_running_loop().time() - began
+        assert waited < seconds, f"not within {seconds} s"
+        await asyncio.sleep(min(max(0.02, waited / 10), 0.1))

@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 
 import httpx
-from attrs import frozen
+from attrs import field, frozen
 
 from tests.support.api_harness import BASE_URL
 
@@ -56,6 +56,8 @@ class Browser:
 
     http: httpx.AsyncClient
     home: str = "/dashboard"
+    _tokens: dict[frozenset[tuple[str, str | None]], str] = field(factory=dict, repr=False)
+    """The token of the forms at `home`, by the cookies that it was given with."""
 
     async def get(self, path: str) -> httpx.Response:
         return await self.http.get(path)
@@ -67,9 +69,14 @@ class Browser:
         return found[1]
 
     async def post(self, path: str, page: str = "", **fields: str) -> httpx.Response:
-        """Send a form from a page."""
-        token = TOKEN.search((await self.http.get(page or self.home)).text)
-        assert token is not None
-        return await self.http.post(
-            path, data={"form_token": token[1]} | fields, headers={"Origin": BASE_URL}
-        )
+        """Send a form from a page; from `home` with the token that this session was given there."""
+        if page or (token := self._tokens.get(self._cookies())) is None:
+            found = TOKEN.search((await self.http.get(page or self.home)).text)
+            assert found is not None
+            token = found[1]
+            if not page:
+                self._tokens[self._cookies()] = token
+        return await self.http.post(path, data={"form_token": token} | fields, headers={"Origin": BASE_URL})
+
+    def _cookies(self) -> frozenset[tuple[str, str | None]]:
+        return frozenset((each.name, each.value) for each in self.http.cookies.jar)

@@ -14,6 +14,7 @@ from meetcore.domain.records.notes import recording_record
 from tests.support.api_harness import BASE_URL, Customer, until
 
 __all__ = [
+    "a_note",
     "a_recording",
     "hold_meeting",
     "keep_recording",
@@ -85,6 +86,13 @@ async def recording_of(customer: Customer, meeting: dict[str, Any]) -> dict[str,
 async def a_recording(customer: Customer, **fields: Any) -> dict[str, Any]:
     """Hold a meeting and return its recording."""
     return await recording_of(customer, await hold_meeting(customer, **fields))
+
+
+async def a_note(customer: Customer, **fields: Any) -> dict[str, Any]:
+    """Hold a meeting, have its notes written, and return them."""
+    recording = await a_recording(customer, **fields)
+    made = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
+    return await note_in(customer, made["id"], "completed")
 
 
 async def note_in(customer: Customer, note_id: str, *statuses: str) -> dict[str, Any]:

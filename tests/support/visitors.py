@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID, uuid4
 
 import httpx
@@ -18,6 +18,7 @@ from meetcore.domain.members.roles import OperatorRole, Role
 from tests.support.api_harness import BASE_URL, api_of
 from tests.support.pages import Browser
 
+SignIn = Callable[..., Awaitable[Browser]]
 SESSIONS = {"/dashboard": "__Host-meetcore", "/console": "__Host-meetcore-console"}
 """The session cookie of each area."""
 
@@ -39,12 +40,15 @@ class Visitors:
 
     async def member(self, account_id: UUID, role: Role = Role.OWNER) -> Browser:
         """Return a browser with a new session: a member's for the owner, a portal link's for other roles."""
-        links = self.application.access.portal_links
-        if role is Role.OWNER:
-            [owner] = await self.application.ports.queries.list_members(account_id)
-            link = await links.for_member(account_id, owner.user.email)
-        else:
-            link = await links.for_guest(account_id, role)
+        if role is not Role.OWNER:
+            return await self.guest(account_id, role)
+        [owner] = await self.application.ports.queries.list_members(account_id)
+        link = await self.application.access.portal_links.for_member(account_id, owner.user.email)
+        return await self.entered(link.url, "/dashboard")
+
+    async def guest(self, account_id: UUID, role: Role = Role.OWNER) -> Browser:
+        """Return a browser with the session of a portal link with a role."""
+        link = await self.application.access.portal_links.for_guest(account_id, role)
         return await self.entered(link.url, "/dashboard")
 
     async def operator(self, role: OperatorRole = OperatorRole.ADMIN) -> Browser:
