@@ -14,7 +14,6 @@ import pytest
 
 from meetcore.adapters.web.routes import PAGES
 from meetcore.composition.application import Application
-from meetcore.domain.errors import ActionNotAllowed
 from meetcore.domain.members.roles import (
     ALLOWED,
     OPERATORS_ALLOWED,
@@ -24,7 +23,6 @@ from meetcore.domain.members.roles import (
     Role,
 )
 from meetcore.usecases.members.operators import REQUESTS_PER_MINUTE
-from meetcore.usecases.members.sign_in_links import Browser as BrowserIdentity
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer
 from tests.support.console_pages import CUSTOMER_SESSION, logged_of, who_is
 from tests.support.pages import TOKEN, Browser
@@ -344,19 +342,6 @@ async def test_a_customers_session_in_the_browser_ends_and_a_removed_operators_v
         (await who_is(customer.application, browser)).operator.id
     )
     assert (await view.get("/dashboard")).status_code == 303
-
-
-@pytest.mark.parametrize("role", OperatorRole)
-async def test_role_decides_in_the_use_case(
-    role: OperatorRole, customer: Customer, visitors: Visitors
-) -> None:
-    browser = await visitors.operator(role)
-    who, use = await who_is(customer.application, browser), customer.application.console.impersonate
-    if OperatorAction.IMPERSONATE in OPERATORS_ALLOWED[role]:
-        assert (await use.begin(who, customer.account_id, BrowserIdentity())).session.impersonated_by
-    else:
-        with pytest.raises(ActionNotAllowed):
-            await use.begin(who, customer.account_id, BrowserIdentity())
 
 
 async def test_an_owner_sees_and_ends_a_view_and_a_guest_under_settings(

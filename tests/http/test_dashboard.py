@@ -260,19 +260,6 @@ async def test_the_page_of_a_delivery_shows_the_payload_escaped(customer: Custom
     assert_contains(page, "X-Service-Signature", absent=("<b>Rapat",))
 
 
-async def test_a_new_webhook_asks_for_a_fresh_sign_in(customer: Customer, sign_in: SignIn) -> None:
-    browser = await sign_in(customer.account_id)
-    url, chosen = "https://hooks.test/a", {"kind:meeting.created": "on"}
-    await customer.query("UPDATE sessions SET authenticated_at = now() - interval '20 minutes'")
-    asked, sent = (
-        await browser.get("/dashboard/webhooks/new"),
-        await browser.post("/dashboard/webhooks", url=url, **chosen),
-    )
-    for answer in (asked, sent):
-        assert (answer.status_code, "reason=fresh" in answer.headers["location"]) == (303, True)
-    assert (await customer.get("/webhooks")).json()["data"] == []
-
-
 async def test_form_of_a_webhook_shows_an_example_of_each_kind(customer: Customer, sign_in: SignIn) -> None:
     browser = await sign_in(customer.account_id)
     page = (await browser.get("/dashboard/webhooks/new")).text
@@ -328,12 +315,6 @@ async def test_texts_of_users_are_isolated_from_others(customer: Customer, sign_
     assert {"h1", "td", "dd", "a"} <= set(rule.split(", "))
 
 
-async def test_a_form_that_is_too_large_is_refused(customer: Customer, sign_in: SignIn) -> None:
-    browser = await sign_in(customer.account_id)
-    answer = await browser.post("/dashboard/settings/threshold", low_threshold="1" * 70_000)
-    assert answer.status_code == 413
-
-
 async def test_the_language_is_the_browsers_and_can_be_switched(customer: Customer, sign_in: SignIn) -> None:
     browser = await sign_in(customer.account_id)
     browser.http.headers["Accept-Language"] = "id-ID,id;q=0.9"
@@ -341,8 +322,6 @@ async def test_the_language_is_the_browsers_and_can_be_switched(customer: Custom
     switched = await browser.post("/dashboard/language", language="en", next="/dashboard/keys")
     assert switched.headers["location"] == "/dashboard/keys"
     assert '<html lang="en">' in (await browser.get("/dashboard")).text
-    elsewhere = await browser.post("/dashboard/language", language="en", next="https://evil.example")
-    assert elsewhere.headers["location"] == "/dashboard"
 
 
 async def test_assets_are_kept_by_their_content(customer: Customer, sign_in: SignIn) -> None:

@@ -240,19 +240,6 @@ async def test_another_users_passkey_answers_for_its_owner_alone(
     assert "registered already" in taken.text
 
 
-@pytest.mark.parametrize("area", COOKIES)
-async def test_a_change_asks_for_a_fresh_sign_in(area: str, site: MailedService, customer: Customer) -> None:
-    browser, device = await signed_in(site, customer, area), a_device()
-    options = (await browser.post(f"{area}/passkeys/options")).json()
-    table = "sessions" if area == "/dashboard" else "operator_sessions"
-    await customer.query(f"UPDATE {table} SET authenticated_at = now() - interval '20 minutes'")
-    for path in ("", "/options", f"/{uuid4()}/remove"):
-        sent = await browser.post(f"{area}/passkeys{path}", name="a", credential=device.register(options))
-        assert sent.status_code == 303, path
-        assert "reason=fresh" in sent.headers["location"]
-    assert "no passkey" in (await browser.get(f"{area}/passkeys")).text
-
-
 async def test_there_are_ten_passkeys_at_most(site: MailedService, customer: Customer) -> None:
     browser = await signed_in(site, customer)
     options = (await browser.post("/dashboard/passkeys/options")).json()
@@ -297,14 +284,3 @@ async def test_attempts_of_an_address_are_limited(site: MailedService) -> None:
         await ask(browser)
     page = "/dashboard/sign-in"
     assert (await browser.post(f"{page}/passkey/options", page=page)).status_code == 429
-
-
-@pytest.mark.parametrize("path", ["/passkey", "/passkey/options"])
-async def test_a_form_of_another_site_is_refused(path: str, site: MailedService) -> None:
-    browser = await site.browser()
-    await browser.get("/dashboard/sign-in")
-    for headers in ({"Origin": "https://evil.example"}, {"Origin": BASE_URL}):
-        refused = await browser.http.post(
-            f"/dashboard/sign-in{path}", data={"credential": "{}"}, headers=headers
-        )
-        assert refused.status_code == 403

@@ -165,6 +165,7 @@ async def test_a_form_is_kept_over_a_fresh_sign_in_and_shown_again_once(
     browser = await visitors.member(customer.account_id)
     typed = {"name": "Payroll <1>", "scope:credits:read": "on", "daily_cap": "75", "expires_in_days": "90"}
     await customer.query(STALE)
+    assert "reason=fresh" in (await browser.get("/dashboard/keys/new")).headers["location"]
     sent = await browser.post("/dashboard/keys", form_key=str(uuid4()), **typed)
     for secret in ("Payroll", "75"):
         assert secret not in sent.headers["location"]
@@ -203,6 +204,7 @@ async def test_an_operators_form_is_filled_again(customer: Customer, visitors: V
     operator = await visitors.operator()
     page = f"/console/accounts/{customer.account_id}"
     await customer.query("UPDATE operator_sessions SET authenticated_at = now() - interval '20 minutes'")
+    operator.http.headers["Referer"] = f"{BASE_URL}{page}?done=credits_moved"
     typed = {"amount": "250", "reason": "Bank transfer", "reference": "INV-7", "form_key": "k-1"}
     sent = await operator.post(f"{page}/top-up", **typed)
     assert sent.headers["location"] == f"/console/sign-in?next={page}&reason=fresh"

@@ -1,10 +1,16 @@
-"""Every route of the dashboard and of the console, with the roles that it is open to."""
+"""Every route of the dashboard and of the console, with the roles that it is open to.
+
+One with `fresh` asks for a sign-in of the last minutes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from meetcore.adapters.web.console.routes import PAGES as CONSOLE_PAGES
 from meetcore.adapters.web.routes import PAGES
-from meetcore.domain.members.roles import OPERATORS_ALLOWED, Role, is_allowed
+from meetcore.adapters.web.visit import ConsolePage, Page
+from meetcore.domain.members.roles import OPERATORS_ALLOWED, OperatorRole, Role, is_allowed
 from tests.support.visitors import BY_TOKEN, Visitors, web_routes
 
 MEMBERS = """
@@ -34,43 +40,43 @@ GET  /dashboard/statements/{month}                                 owner finance
 GET  /dashboard/statements/{month}.csv                             owner finance
 GET  /dashboard/statements/{month}.pdf                             owner finance
 GET  /dashboard/keys                                               owner developer finance viewer
-GET  /dashboard/keys/new                                           owner developer
-POST /dashboard/keys                                               owner developer
-POST /dashboard/keys/{id}/cap                                      owner finance
-POST /dashboard/keys/{id}/roll                                     owner developer
-POST /dashboard/keys/{id}/revoke                                   owner developer
-GET  /dashboard/connect/{id}                                       owner developer
-POST /dashboard/connect/{id}                                       owner developer
+GET  /dashboard/keys/new                                           owner developer fresh
+POST /dashboard/keys                                               owner developer fresh
+POST /dashboard/keys/{id}/cap                                      owner finance fresh
+POST /dashboard/keys/{id}/roll                                     owner developer fresh
+POST /dashboard/keys/{id}/revoke                                   owner developer fresh
+GET  /dashboard/connect/{id}                                       owner developer fresh
+POST /dashboard/connect/{id}                                       owner developer fresh
 GET  /dashboard/playground                                         owner developer
 GET  /dashboard/playground/{operation}                             owner developer
 POST /dashboard/playground/{operation}                             owner developer
-POST /dashboard/playground/{operation}/key                         owner developer
+POST /dashboard/playground/{operation}/key                         owner developer fresh
 GET  /dashboard/webhooks                                           owner developer viewer
 GET  /dashboard/webhooks/events                                    owner developer viewer
-GET  /dashboard/webhooks/new                                       owner developer
-POST /dashboard/webhooks                                           owner developer
+GET  /dashboard/webhooks/new                                       owner developer fresh
+POST /dashboard/webhooks                                           owner developer fresh
 GET  /dashboard/webhooks/{id}                                      owner developer viewer
 GET  /dashboard/webhooks/{id}/edit                                 owner developer
 POST /dashboard/webhooks/{id}/edit                                 owner developer
 POST /dashboard/webhooks/{id}/change                               owner developer
 POST /dashboard/webhooks/{id}/recover                              owner developer
 POST /dashboard/webhooks/{id}/remove                               owner developer
-POST /dashboard/webhooks/{id}/rotate                               owner developer
-POST /dashboard/webhooks/{id}/secret                               owner developer
+POST /dashboard/webhooks/{id}/rotate                               owner developer fresh
+POST /dashboard/webhooks/{id}/secret                               owner developer fresh
 POST /dashboard/webhooks/{id}/test                                 owner developer
 GET  /dashboard/webhooks/{id}/deliveries/{delivery_id}             owner developer viewer
 POST /dashboard/webhooks/{id}/deliveries/{delivery_id}/resend      owner developer
 GET  /dashboard/requests                                           owner developer viewer
 GET  /dashboard/requests/{id}                                      owner developer viewer
 GET  /dashboard/team                                               owner developer finance
-POST /dashboard/team/invitations                                   owner
+POST /dashboard/team/invitations                                   owner fresh
 POST /dashboard/team/invitations/{id}/revoke                       owner
-POST /dashboard/team/{id}/remove                                   owner
-POST /dashboard/team/{id}/role                                     owner
+POST /dashboard/team/{id}/remove                                   owner fresh
+POST /dashboard/team/{id}/role                                     owner fresh
 GET  /dashboard/settings                                           owner developer finance viewer
 POST /dashboard/settings/statement-mails                           owner finance
-POST /dashboard/settings/export                                    owner
-POST /dashboard/settings/erase                                     owner
+POST /dashboard/settings/export                                    owner fresh
+POST /dashboard/settings/erase                                     owner fresh
 POST /dashboard/settings/threshold                                 owner finance
 POST /dashboard/settings/language                                  owner developer finance viewer
 POST /dashboard/settings/mails                                     owner developer finance viewer
@@ -81,9 +87,9 @@ GET  /dashboard/audit                                              owner
 GET  /dashboard/accounts                                           owner developer finance viewer
 POST /dashboard/accounts/{id}/enter                                owner developer finance viewer
 GET  /dashboard/passkeys                                           owner developer finance viewer
-POST /dashboard/passkeys                                           owner developer finance viewer
-POST /dashboard/passkeys/options                                   owner developer finance viewer
-POST /dashboard/passkeys/{id}/remove                               owner developer finance viewer
+POST /dashboard/passkeys                                           owner developer finance viewer fresh
+POST /dashboard/passkeys/options                                   owner developer finance viewer fresh
+POST /dashboard/passkeys/{id}/remove                               owner developer finance viewer fresh
 """
 
 OPERATORS = """
@@ -91,22 +97,22 @@ GET  /console                                                      admin finance
 GET  /console/accounts                                             admin finance support
 POST /console/accounts                                             admin finance support
 GET  /console/accounts/{id}                                        admin finance support
-POST /console/accounts/{id}/adjust                                 admin finance
-POST /console/accounts/{id}/top-up                                 admin finance
-POST /console/accounts/{id}/suspend                                admin
-POST /console/accounts/{id}/resume                                 admin
-POST /console/accounts/{id}/view                                   admin support
+POST /console/accounts/{id}/adjust                                 admin finance fresh
+POST /console/accounts/{id}/top-up                                 admin finance fresh
+POST /console/accounts/{id}/suspend                                admin fresh
+POST /console/accounts/{id}/resume                                 admin fresh
+POST /console/accounts/{id}/view                                   admin support fresh
 GET  /console/hosts                                                admin support
 POST /console/hosts/{id}/enable                                    admin
 POST /console/hosts/{id}/disable                                   admin
 GET  /console/doubts                                               admin support
-POST /console/doubts/{id}/{meeting_id}/finish                      admin support
-POST /console/doubts/{id}/{meeting_id}/undo                        admin support
+POST /console/doubts/{id}/{meeting_id}/finish                      admin support fresh
+POST /console/doubts/{id}/{meeting_id}/undo                        admin support fresh
 GET  /console/audit                                                admin finance support
 GET  /console/passkeys                                             admin finance support
-POST /console/passkeys                                             admin finance support
-POST /console/passkeys/options                                     admin finance support
-POST /console/passkeys/{id}/remove                                 admin finance support
+POST /console/passkeys                                             admin finance support fresh
+POST /console/passkeys/options                                     admin finance support fresh
+POST /console/passkeys/{id}/remove                                 admin finance support fresh
 GET  /console/sessions                                             admin finance support
 POST /console/sessions/{id}/end                                    admin finance support
 POST /console/sessions/end-others                                  admin finance support
@@ -115,14 +121,14 @@ GET  /console/liability.csv                                        admin finance
 GET  /console/income.csv                                           admin finance
 GET  /console/payments                                             admin finance support
 GET  /console/payments/{id}                                        admin finance support
-POST /console/payments/{id}/accept                                 admin finance
-POST /console/payments/{id}/dismiss                                admin finance
-POST /console/payments/{id}/refund                                 admin finance
+POST /console/payments/{id}/accept                                 admin finance fresh
+POST /console/payments/{id}/dismiss                                admin finance fresh
+POST /console/payments/{id}/refund                                 admin finance fresh
 GET  /console/health                                               admin finance support
 GET  /console/prices                                               admin finance support
 GET  /console/proposals                                            admin finance
-POST /console/proposals/{proposal_id}/approve                      admin finance
-POST /console/proposals/{proposal_id}/reject                       admin finance
+POST /console/proposals/{proposal_id}/approve                      admin finance fresh
+POST /console/proposals/{proposal_id}/reject                       admin finance fresh
 """
 
 EVERYONE = """
@@ -160,14 +166,18 @@ Table = dict[tuple[str, str], set[str]]
 
 
 def read(lines: str) -> Table:
-    """A table of the text: the roles by method and path."""
+    """A table of the text: the roles, and `fresh`, by method and path."""
     rows = [line.split() for line in lines.strip().splitlines()]
     return {(method, path): set(roles) for method, path, *roles in rows}
 
 
+def marks(page: Page | ConsolePage, roles: Iterable[Role | OperatorRole]) -> set[str]:
+    return {*(role.value for role in roles), *(["fresh"] if page.needs_fresh else ())}
+
+
 def test_a_page_of_the_dashboard_is_open_to_the_roles_of_its_line() -> None:
     allowed = {
-        (page.method, page.path): {role.value for role in Role if is_allowed(role, page.action)}
+        (page.method, page.path): marks(page, [role for role in Role if is_allowed(role, page.action)])
         for page in PAGES
     }
     assert allowed == read(MEMBERS)
@@ -175,9 +185,9 @@ def test_a_page_of_the_dashboard_is_open_to_the_roles_of_its_line() -> None:
 
 def test_a_page_of_the_console_is_open_to_the_roles_of_its_line() -> None:
     allowed = {
-        (page.method, page.path): {
-            role.value for role, actions in OPERATORS_ALLOWED.items() if page.action in actions
-        }
+        (page.method, page.path): marks(
+            page, [role for role in OperatorRole if page.action in OPERATORS_ALLOWED[role]]
+        )
         for page in CONSOLE_PAGES
     }
     assert allowed == read(OPERATORS)
