@@ -99,9 +99,8 @@ async def test_every_problem_is_reported_at_once(agent: Agent) -> None:
     assert refused.error["docs_url"].endswith("/docs/errors/invalid_request")
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "fields"),
-    [
+async def test_an_argument_that_does_not_fit_is_named(agent: Agent) -> None:
+    cases: tuple[tuple[str, dict[str, Any], dict[str, str]], ...] = (
         ("get_meeting", {}, {"id": "is required"}),
         ("get_meeting", {"id": 7}, {"id": "must be a string of at least one character"}),
         ("get_meeting", {"id": UNKNOWN, "verbose": True}, {"verbose": "is not a field of this operation"}),
@@ -115,15 +114,12 @@ async def test_every_problem_is_reported_at_once(agent: Agent) -> None:
         ("list_meetings", {"status": 1, "cursor": "x"}, {"status": "must be a string", "cursor": "must be"}),
         ("list_meetings", {"sort": "title"}, {"sort": "is not a parameter of this list"}),
         ("update_webhook", {"id": UNKNOWN, "url": "https://x.test"}, {"url": "cannot be changed"}),
-    ],
-)  # fmt: skip
-async def test_an_argument_that_does_not_fit_is_named(
-    agent: Agent, tool: str, arguments: dict[str, Any], fields: dict[str, str]
-) -> None:
-    problems = (await agent.call(tool, **arguments)).problems
-    assert problems.keys() == fields.keys()
-    for name, beginning in fields.items():
-        assert problems[name][0].startswith(beginning)
+    )  # fmt: skip
+    for tool, arguments, fields in cases:
+        problems = (await agent.call(tool, **arguments)).problems
+        assert problems.keys() == fields.keys(), tool
+        for name, beginning in fields.items():
+            assert problems[name][0].startswith(beginning), tool
 
 
 async def test_a_list_goes_on_where_it_stopped(agent: Agent, customer: Customer) -> None:

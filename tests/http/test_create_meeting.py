@@ -128,11 +128,11 @@ REFUSED = [
 @pytest.mark.spec(
     "7/400", "4.1/title", "4.1/date", "4.1/start_time", "4.1/tier", "4.1/description", "4.1/password"
 )
-@pytest.mark.parametrize(("field", "value"), REFUSED)
-async def test_values_that_are_refused(customer: Customer, field: str, value: object) -> None:
-    fields = fields_of(await customer.post("/meetings", customer.body(**{field: value})))
-    assert set(fields) == {field}
-    assert all(fields[field])
+async def test_values_that_are_refused(customer: Customer) -> None:
+    for field, value in REFUSED:
+        fields = fields_of(await customer.post("/meetings", customer.body(**{field: value})))
+        assert set(fields) == {field}, (field, value)
+        assert all(fields[field]), (field, value)
     assert await customer.funds() == Funds(1000, 0, 1)
 
 
@@ -155,30 +155,16 @@ async def test_fields_that_the_operation_does_not_know(customer: Customer) -> No
 
 
 @pytest.mark.spec("7/400", "1/base")
-@pytest.mark.parametrize(
-    "raw",
-    [
+async def test_bodies_that_are_no_json_object(customer: Customer) -> None:
+    for raw in (
         b"", b"{", b"{}}", b'{"title":"a",}', b"{'title':'a'}", b'{"title":NaN}', b'{"title":-Infinity}',
         b'{"title":"a"} // no', b'{"title":"\xff\xfe"}', b'{"title":"\xed\xa0\x80"}', b'{"title":"a\nb"}',
         b"\xef\xbb\xbf{}", b"\x00", b"[]", b"null", b'"text"', b"7", b'{"title":01}', b'{"title":1e999}',
         b'{"title":' + b"[" * 40 + b"]" * 40 + b"}", b"[" * 60_000, b'{"title":' + b"9" * 5000 + b"}",
         b'{"a":' * 9000 + b"1" + b"}" * 9000, '{"title":"a"}'.encode("utf-16"),
-    ],
-)  # fmt: skip
-async def test_bodies_that_are_no_json_object(customer: Customer, raw: bytes) -> None:
-    assert fields_of(await customer.send("POST", "/meetings", raw=raw))
+    ):  # fmt: skip
+        assert fields_of(await customer.send("POST", "/meetings", raw=raw)), raw
     assert await customer.funds() == Funds(1000, 0, 1)
-
-
-@pytest.mark.spec("7/400")
-@pytest.mark.parametrize("escape", [rb"\ud800", rb"\udc00x", rb"\ude00\ud83d", rb"\u0000"])
-async def test_escapes_that_stand_for_no_character(customer: Customer, escape: bytes) -> None:
-    slot = customer.harness.slots.take()
-    raw = (
-        b'{"title":"a' + escape + b'","pricing_tier_id":"standard-100",'
-        + f'"date":"{slot:%Y-%m-%d}","start_time":"{slot:%H:%M}"'.encode() + b"}"
-    )  # fmt: skip
-    assert fields_of(await customer.send("POST", "/meetings", raw=raw))
 
 
 @pytest.mark.spec("4.1/flags")

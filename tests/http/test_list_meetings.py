@@ -107,9 +107,8 @@ async def test_a_range_of_starts_has_its_beginning_and_not_its_end(customer: Cus
 
 
 @pytest.mark.spec("7/400")
-@pytest.mark.parametrize(
-    ("query", "named"),
-    [
+async def test_all_problems_of_a_query(customer: Customer) -> None:
+    for query, named in (
         ("status=SCHEDULED", {"status"}), ("status=provisioning", {"status"}),
         ("status=abandoned", {"status"}), ("status=", {"status"}),
         ("status=ended&status=ended", {"status"}), ("from=2026-02-30", {"from"}),
@@ -119,10 +118,8 @@ async def test_a_range_of_starts_has_its_beginning_and_not_its_end(customer: Cus
         ("from=2026-12-02&to=2026-12-01&limit=0", {"from", "limit"}),
         ("from=2026-12-02&from=2026-12-03", {"from"}),
         ("state=ended&from=x&to=y&cursor=z", {"state", "from", "to", "cursor"}),
-    ],
-)  # fmt: skip
-async def test_all_problems_of_a_query(customer: Customer, query: str, named: set[str]) -> None:
-    assert set(fields_of(await customer.get(f"/meetings?{query}"))) == named
+    ):  # fmt: skip
+        assert set(fields_of(await customer.get(f"/meetings?{query}"))) == named, query
 
 
 async def test_a_problem_describes_what_to_do(customer: Customer) -> None:

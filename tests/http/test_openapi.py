@@ -67,12 +67,10 @@ async def test_every_operation_is_listed(contract: Contract) -> None:
 
 
 @pytest.mark.spec("4.1/errors", "4.2/errors", "4.3/errors", "4.4/errors", "9/3")
-@pytest.mark.parametrize(("method", "path", "statuses"), SPECIFIED)
-async def test_the_statuses_of_the_spec_are_documented(
-    contract: Contract, method: str, path: str, statuses: set[int]
-) -> None:
-    documented = {int(status) for status in contract.document["paths"][path][method]["responses"]}
-    assert documented >= statuses
+async def test_the_statuses_of_the_spec_are_documented(contract: Contract) -> None:
+    for method, path, statuses in SPECIFIED:
+        documented = {int(status) for status in contract.document["paths"][path][method]["responses"]}
+        assert documented >= statuses, path
 
 
 @pytest.mark.spec("4/idem-accepted", "9/3")
@@ -257,17 +255,15 @@ BODIES: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.spec("9/3", "4.1/flags", "4.3/event_types", "4.4/fields")
-@pytest.mark.parametrize(("method", "path", "change"), BODIES)
-async def test_the_schema_refuses_what_the_service_refuses(
-    customer: Customer, contract: Contract, method: str, path: str, change: dict[str, Any]
-) -> None:
+async def test_the_schema_refuses_what_the_service_refuses(customer: Customer, contract: Contract) -> None:
     bodies = {"/meetings": customer.body, "/webhooks": customer.harness.webhook_body}
-    body = bodies[path](**change) if path in bodies else change
     webhook = await customer.make_webhook()
-    answer = await customer.send(method.upper(), path.replace("{id}", webhook["id"]), body)
-    content = contract.document["paths"][path][method]["requestBody"]["content"]
-    problems = contract.problems(content["application/json"]["schema"], body)
-    assert (answer.status_code == 400) == bool(problems), (answer.text, problems)
+    for method, path, change in BODIES:
+        body = bodies[path](**change) if path in bodies else change
+        answer = await customer.send(method.upper(), path.replace("{id}", webhook["id"]), body)
+        content = contract.document["paths"][path][method]["requestBody"]["content"]
+        problems = contract.problems(content["application/json"]["schema"], body)
+        assert (answer.status_code == 400) == bool(problems), (answer.text, problems)
 
 
 def examples_of(media: dict[str, Any]) -> Iterator[Any]:
