@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
+import pytest
 from attrs import frozen
 
 from meetcore.adapters.webhook_sender import SystemResolver
@@ -73,7 +73,9 @@ class DeliveryHarness:
 Opened = Callable[..., AbstractAsyncContextManager[DeliveryHarness]]
 
 
-def delivery_harnesses(postgres_server_url: str, contract: Contract, directory: Path) -> Opened:
+def delivery_harnesses(
+    postgres_server_url: str, contract: Contract, directories: pytest.TempPathFactory
+) -> Opened:
     """Opens a post office with a retry schedule, changes of the policy, and what else is set.
 
     `hosts` lead to the receiver, too; `lookups` answers for the system where real look-ups are wanted.
@@ -97,7 +99,7 @@ def delivery_harnesses(postgres_server_url: str, contract: Contract, directory: 
 
         changed = policy_changed(**policy or {})
         with servers.migrated_database(postgres_server_url) as url, changed:
-            async with receiving(directory, HOST, *hosts) as receiver:
+            async with receiving(directories.mktemp("receiver"), HOST, *hosts) as receiver:
                 settings = settings_for(
                     url,
                     webhook_allowed_networks="127.0.0.0/8",

@@ -77,6 +77,11 @@ class Ask:
         content = self.operation.get("requestBody", {}).get("content", {})
         return next((each["value"] for one in content.values() for each in one["examples"].values()), None)
 
+    @property
+    def any_path(self) -> str:
+        """The path with ids of nothing, for what is refused before a record is looked at."""
+        return self.path.format(id=uuid4(), delivery_id=uuid4())
+
     async def real_path(self) -> str:
         """The path with the ids of records that are there."""
         made = {"id": str(uuid4()), "delivery_id": str(uuid4())}
@@ -120,15 +125,14 @@ async def without_the_scope(ask: Ask) -> httpx.Response:
     reads_credits = ask.name in ("list_transactions", "list_topups", "get_topup")
     useless = Scope.NOTULEN_READ if reads_credits else Scope.CREDITS_READ
     limited = await ask.customer.another_key(scopes=[useless])
-    return await limited.send(ask.method, await ask.real_path(), ask.body)
+    return await limited.send(ask.method, ask.any_path, ask.body)
 
 
 async def too_often(ask: Ask) -> httpx.Response:
-    path = await ask.real_path()
     clock = ManualClock(datetime.now(UTC))  # both requests come in one minute
     strict = await ask.with_changes(quotas=Quotas(read=1, write=1, credit=1), clock=clock)
-    await strict.send(path)
-    return await strict.send(path)
+    await strict.send(ask.any_path)
+    return await strict.send(ask.any_path)
 
 
 async def broken(ask: Ask) -> httpx.Response:
@@ -141,8 +145,7 @@ async def unavailable(ask: Ask) -> httpx.Response:
 
 async def _with_fault(ask: Ask, fault: Exception) -> httpx.Response:
     # The counters are the one place that every request passes.
-    path = await ask.real_path()
-    return await (await ask.with_changes(counters=BrokenCounters(fault))).send(path)
+    return await (await ask.with_changes(counters=BrokenCounters(fault))).send(ask.any_path)
 
 
 async def malformed(ask: Ask) -> httpx.Response:
@@ -167,7 +170,7 @@ async def unknown(ask: Ask) -> httpx.Response:
         body = {"recording_id": str(uuid4())}
     if ask.name == "start_topup":
         body = {"package_id": "no-such-package"}
-    return await ask.send(ask.path.format(id=uuid4(), delivery_id=uuid4()), body=body)
+    return await ask.send(ask.any_path, body=body)
 
 
 async def another_body_for_the_key(ask: Ask) -> httpx.Response:
@@ -313,23 +316,18 @@ async def test_every_code_has_a_way() -> None:
     assert {code for _, code in WAYS} == set().union(*CODES.values())
 
 
-BODIES: list[tuple[bytes, int]] = [(b"", 200), (b"{}", 200), (b" {} ", 200)]
-REFUSED: list[tuple[bytes, int]] = [
-    (b'{"force":true}', 400), (b"[]", 400), (b"null", 400), (b"{", 400),
-]  # fmt: skip
-
-
 @pytest.mark.spec("7/400")
-@pytest.mark.parametrize(("body", "status"), [*BODIES, *REFUSED])
-async def test_where_no_body_is_taken_only_an_empty_one_passes(
-    customer: Customer, body: bytes, status: int
-) -> None:
+async def test_where_no_body_is_taken_only_an_empty_one_passes(customer: Customer) -> None:
     webhook = await customer.make_webhook()
     path = f"/webhooks/{webhook['id']}/rotate-secret"
-    answer = await customer.send("POST", path, raw=body)
-    assert answer.status_code == status, answer.text
-    if status == 200:
-        assert answer.json()["secret"] != webhook["secret"]
+    for body, status in (
+        (b"", 200), (b"{}", 200), (b" {} ", 200),
+        (b'{"force":true}', 400), (b"[]", 400), (b"null", 400), (b"{", 400),
+    ):  # fmt: skip
+        answer = await customer.send("POST", path, raw=body)
+        assert answer.status_code == status, answer.text
+        if status == 200:
+            assert answer.json()["secret"] != webhook["secret"], body
 
 
 @pytest.mark.spec("4/idem-replay")

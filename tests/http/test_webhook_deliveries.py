@@ -16,7 +16,7 @@ from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.webhooks import signature
 from meetcore.domain.webhooks.events import EVENTS_KEPT
-from tests.http.delivery_harness import HOST, Opened
+from tests.http.delivery_harness import HOST, DeliveryHarness, Opened
 from tests.http.test_webhook_operations import NO_ID, pages, without_secret
 from tests.support.api_harness import Customer, code_of, fields_of, new_key, until
 
@@ -73,101 +73,97 @@ async def test_every_attempt_can_be_inspected(opened: Opened) -> None:
 
 
 @pytest.mark.spec("6/7", "1/op/deliveries", "3/pause")
-async def test_deliveries_are_listed_newest_first_by_status_and_in_pages(opened: Opened) -> None:
-    async with opened("") as office:
-        customer, webhook = await office.subscriber("credit.topup.succeeded")
-        path = f"/webhooks/{webhook['id']}/deliveries"
-        top_up = office.harness.administration.top_up
-        for _ in range(3):
-            await top_up(customer.account_id, 1)
-        await settled(customer, webhook, "succeeded", 3)
-        office.receiver.status = 410
+async def test_deliveries_are_listed_newest_first_by_status_and_in_pages(office: DeliveryHarness) -> None:
+    customer, webhook = await office.subscriber("credit.topup.succeeded")
+    path = f"/webhooks/{webhook['id']}/deliveries"
+    top_up = office.harness.administration.top_up
+    for _ in range(3):
         await top_up(customer.account_id, 1)
-        [failed] = await settled(customer, webhook, "failed")
-        await customer.patch(f"/webhooks/{webhook['id']}", {"is_active": False})
-        await top_up(customer.account_id, 1)
-        [held] = await settled(customer, webhook, "held")
+    await settled(customer, webhook, "succeeded", 3)
+    office.receiver.status = 410
+    await top_up(customer.account_id, 1)
+    [failed] = await settled(customer, webhook, "failed")
+    await customer.patch(f"/webhooks/{webhook['id']}", {"is_active": False})
+    await top_up(customer.account_id, 1)
+    [held] = await settled(customer, webhook, "held")
 
-        everything = (await customer.get(path)).json()["data"]
-        ids = [delivery["id"] for delivery in everything]
-        assert ids == sorted(ids, reverse=True)
-        assert everything[:2] == [held, failed]
-        assert [delivery["status"] for delivery in everything] == ["held", "failed"] + ["succeeded"] * 3
-        assert (held["attempts"], held["next_attempt_at"]) == ([], None)
-        assert failed["attempts"][0]["error"] == "status_410"
-        assert await pages(customer, f"{path}?limit=2") == [everything[:2], everything[2:4], everything[4:]]
-        assert await pages(customer, f"{path}?limit=2&status=succeeded") == [everything[2:4], everything[4:]]
-        assert (await customer.get(f"{path}?status=expired")).json() == {"data": [], "next_cursor": None}
+    everything = (await customer.get(path)).json()["data"]
+    ids = [delivery["id"] for delivery in everything]
+    assert ids == sorted(ids, reverse=True)
+    assert everything[:2] == [held, failed]
+    assert [delivery["status"] for delivery in everything] == ["held", "failed"] + ["succeeded"] * 3
+    assert (held["attempts"], held["next_attempt_at"]) == ([], None)
+    assert failed["attempts"][0]["error"] == "status_410"
+    assert await pages(customer, f"{path}?limit=2") == [everything[:2], everything[2:4], everything[4:]]
+    assert await pages(customer, f"{path}?limit=2&status=succeeded") == [everything[2:4], everything[4:]]
+    assert (await customer.get(f"{path}?status=expired")).json() == {"data": [], "next_cursor": None}
 
 
 @pytest.mark.spec("6/kinds", "1/webhooks", "6/2", "5/9")
-async def test_a_test_event_reaches_one_endpoint_subscribed_or_not(opened: Opened) -> None:
-    async with opened("") as office:
-        customer, webhook = await office.subscriber("meeting.created")
-        await customer.make_webhook(url=f"https://{HOST}/other", event_types=["webhook.test"])
-        answer = await customer.post(f"/webhooks/{webhook['id']}/test", None)
-        assert answer.status_code == 202
-        delivery = answer.json()
-        assert (delivery["status"], delivery["event_type"], delivery["attempts"]) == (
-            "pending",
-            "webhook.test",
-            [],
-        )
-        assert delivery["next_attempt_at"] is not None
+async def test_a_test_event_reaches_one_endpoint_subscribed_or_not(office: DeliveryHarness) -> None:
+    customer, webhook = await office.subscriber("meeting.created")
+    await customer.make_webhook(url=f"https://{HOST}/other", event_types=["webhook.test"])
+    answer = await customer.post(f"/webhooks/{webhook['id']}/test", None)
+    assert answer.status_code == 202
+    delivery = answer.json()
+    assert (delivery["status"], delivery["event_type"], delivery["attempts"]) == (
+        "pending",
+        "webhook.test",
+        [],
+    )
+    assert delivery["next_attempt_at"] is not None
 
-        [done] = await settled(customer, webhook, "succeeded")
-        assert done | {"status": 0, "attempts": 0, "next_attempt_at": 0} == delivery | {
-            "status": 0, "attempts": 0, "next_attempt_at": 0,
-        }  # fmt: skip
-        [sent] = await office.next()
-        assert (sent.path, sent.headers["x-service-event"]) == ("/in?from=meetcore", "webhook.test")
-        assert sent.headers["x-service-delivery"] == delivery["id"]
-        payload = json.loads(sent.body)
-        assert (payload["id"], payload["type"]) == (delivery["event_id"], "webhook.test")
-        assert payload["data"] == without_secret(webhook)
-        signature.verify([webhook["secret"]], sent.body, sent.headers[SIGNATURE], int(time.time()))
+    [done] = await settled(customer, webhook, "succeeded")
+    assert done | {"status": 0, "attempts": 0, "next_attempt_at": 0} == delivery | {
+        "status": 0, "attempts": 0, "next_attempt_at": 0,
+    }  # fmt: skip
+    [sent] = await office.next()
+    assert (sent.path, sent.headers["x-service-event"]) == ("/in?from=meetcore", "webhook.test")
+    assert sent.headers["x-service-delivery"] == delivery["id"]
+    payload = json.loads(sent.body)
+    assert (payload["id"], payload["type"]) == (delivery["event_id"], "webhook.test")
+    assert payload["data"] == without_secret(webhook)
+    signature.verify([webhook["secret"]], sent.body, sent.headers[SIGNATURE], int(time.time()))
 
 
 @pytest.mark.spec("6/7", "6/2", "6/3")
-async def test_a_delivery_can_be_sent_again_as_the_same_event(opened: Opened) -> None:
-    async with opened("") as office:
-        customer, webhook = await office.subscriber("meeting.created")
-        office.receiver.answers[:] = [410]
-        await customer.make_meeting()
-        [first] = await office.next()
-        [failed] = await settled(customer, webhook, "failed")
-        path = f"/webhooks/{webhook['id']}/deliveries"
+async def test_a_delivery_can_be_sent_again_as_the_same_event(office: DeliveryHarness) -> None:
+    customer, webhook = await office.subscriber("meeting.created")
+    office.receiver.answers[:] = [410]
+    await customer.make_meeting()
+    [first] = await office.next()
+    [failed] = await settled(customer, webhook, "failed")
+    path = f"/webhooks/{webhook['id']}/deliveries"
 
-        answer = await customer.post(f"{path}/{failed['id']}/resend", None)
-        assert answer.status_code == 202
-        delivery = answer.json()
-        assert set(delivery) == FIELDS
-        assert delivery["id"] > failed["id"]
-        assert (delivery["event_id"], delivery["event_type"]) == (failed["event_id"], "meeting.created")
-        assert (delivery["status"], delivery["attempts"]) == ("pending", [])
-        [second] = await office.next()
-        assert (second.body, second.headers["webhook-id"]) == (first.body, first.headers["webhook-id"])
-        assert second.headers["x-service-delivery"] == delivery["id"]
-        signature.verify([webhook["secret"]], second.body, second.headers[SIGNATURE], int(time.time()))
-        standardwebhooks.Webhook(webhook["secret"]).verify(second.body.decode(), second.headers)
-        [done] = await settled(customer, webhook, "succeeded")
-        assert (await customer.get(path)).json()["data"] == [done, failed], "the earlier one stays as it was"
+    answer = await customer.post(f"{path}/{failed['id']}/resend", None)
+    assert answer.status_code == 202
+    delivery = answer.json()
+    assert set(delivery) == FIELDS
+    assert delivery["id"] > failed["id"]
+    assert (delivery["event_id"], delivery["event_type"]) == (failed["event_id"], "meeting.created")
+    assert (delivery["status"], delivery["attempts"]) == ("pending", [])
+    [second] = await office.next()
+    assert (second.body, second.headers["webhook-id"]) == (first.body, first.headers["webhook-id"])
+    assert second.headers["x-service-delivery"] == delivery["id"]
+    signature.verify([webhook["secret"]], second.body, second.headers[SIGNATURE], int(time.time()))
+    standardwebhooks.Webhook(webhook["secret"]).verify(second.body.decode(), second.headers)
+    [done] = await settled(customer, webhook, "succeeded")
+    assert (await customer.get(path)).json()["data"] == [done, failed], "the earlier one stays as it was"
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-accepted")
-async def test_a_request_repeated_under_one_key_is_sent_once(opened: Opened) -> None:
-    async with opened("") as office:
-        customer, webhook = await office.subscriber("credit.low")
-        path, key, other = f"/webhooks/{webhook['id']}", new_key(), new_key()
-        tests = [await customer.post(f"{path}/test", None, idem=key) for _ in range(3)]
-        assert len({answer.content for answer in tests}) == 1
-        again = f"{path}/deliveries/{tests[0].json()['id']}/resend"
-        resent = [await customer.post(again, None, idem=other) for _ in range(3)]
-        assert len({answer.content for answer in resent}) == 1
-        assert resent[2].headers["Idempotent-Replayed"] == "true"
-        await settled(customer, webhook, "succeeded", 2)
-        assert len(office.receiver.received) == 2
-        assert len((await customer.get(f"{path}/deliveries")).json()["data"]) == 2
+async def test_a_request_repeated_under_one_key_is_sent_once(office: DeliveryHarness) -> None:
+    customer, webhook = await office.subscriber("credit.low")
+    path, key, other = f"/webhooks/{webhook['id']}", new_key(), new_key()
+    tests = [await customer.post(f"{path}/test", None, idem=key) for _ in range(3)]
+    assert len({answer.content for answer in tests}) == 1
+    again = f"{path}/deliveries/{tests[0].json()['id']}/resend"
+    resent = [await customer.post(again, None, idem=other) for _ in range(3)]
+    assert len({answer.content for answer in resent}) == 1
+    assert resent[2].headers["Idempotent-Replayed"] == "true"
+    await settled(customer, webhook, "succeeded", 2)
+    assert len(office.receiver.received) == 2
+    assert len((await customer.get(f"{path}/deliveries")).json()["data"]) == 2
 
 
 @pytest.mark.spec("4.3/3", "1/op/rotate-secret")
@@ -193,23 +189,24 @@ async def test_after_rotation_trio_carries_both_signatures_unless_overlap_is_not
 
 
 @pytest.mark.spec("6/5", "1/op/deliveries")
-async def test_what_failed_while_a_receiver_was_down_is_sent_again_by_one_request(opened: Opened) -> None:
-    async with opened("") as office:
-        customer, webhook = await office.subscriber("credit.topup.succeeded")
-        path = f"/webhooks/{webhook['id']}"
-        office.receiver.answers[:] = [410, 410, 204]
-        for _ in range(3):
-            await office.harness.administration.top_up(customer.account_id, 5)
-        sent = await office.next(3)
-        failed = await until(lambda: _failed(customer, path, 2))
-        since = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
-        answer = await customer.post(f"{path}/recover", {"since": since})
-        assert answer.status_code == 202
-        assert (answer.json()["deliveries"], answer.json()["has_more"]) == (2, False)
-        again = await office.next(2)
-        assert {each.headers["x-service-delivery"] for each in again} == {one["id"] for one in failed}
-        assert {each.body for each in again} <= {each.body for each in sent}
-        assert (await customer.post(f"{path}/recover", {"since": since})).json()["deliveries"] == 0
+async def test_what_failed_while_a_receiver_was_down_is_sent_again_by_one_request(
+    office: DeliveryHarness,
+) -> None:
+    customer, webhook = await office.subscriber("credit.topup.succeeded")
+    path = f"/webhooks/{webhook['id']}"
+    office.receiver.answers[:] = [410, 410, 204]
+    for _ in range(3):
+        await office.harness.administration.top_up(customer.account_id, 5)
+    sent = await office.next(3)
+    failed = await until(lambda: _failed(customer, path, 2))
+    since = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    answer = await customer.post(f"{path}/recover", {"since": since})
+    assert answer.status_code == 202
+    assert (answer.json()["deliveries"], answer.json()["has_more"]) == (2, False)
+    again = await office.next(2)
+    assert {each.headers["x-service-delivery"] for each in again} == {one["id"] for one in failed}
+    assert {each.body for each in again} <= {each.body for each in sent}
+    assert (await customer.post(f"{path}/recover", {"since": since})).json()["deliveries"] == 0
 
 
 async def _failed(customer: Customer, path: str, count: int) -> list[dict[str, Any]] | None:
