@@ -22,7 +22,7 @@ from meetcore.ports.store import Store, StoreUnavailable, Transaction
 from meetcore.ports.webhook_sender import OutgoingPost, SenderFailed
 from meetcore.testing.clock import SeededEntropy
 from meetcore.usecases.runtime import PeriodicTask, Runtime
-from meetcore.usecases.webhooks.deliver import DeliverWebhooks
+from meetcore.usecases.webhooks.deliver import DeliverWebhooks, PostResult
 from tests.support.outbox import outbox
 from tests.support.postgres_rig import PostgresRig, current_rig
 
@@ -78,9 +78,15 @@ async def pumping(
         round_s=0.01,
         backoff_s=backoff_s,
     )
+    async with at_work(worker):
+        yield worker
+
+
+@asynccontextmanager
+async def at_work(worker: DeliveryWorker) -> AsyncIterator[None]:
     running = asyncio.create_task(worker.run())
     try:
-        yield worker
+        yield
     finally:
         worker.stop()
         await asyncio.wait_for(running, TIMEOUT_S)
@@ -165,13 +171,20 @@ async def test_a_sender_at_fault_claims_a_few_and_reports_it_once(rig: PostgresR
         if broken:
             raise SenderFailed(SenderFault.NO_RESOLVER, "no resolver")
 
-    sender, claims = ScriptedSender(rig, fail), list[int]()
+    sender, claims, is_known = ScriptedSender(rig, fail), list[int](), asyncio.Event()
 
     class Counted(DeliverWebhooks):
         async def claim(self, limit: int) -> Sequence[Claimed]:
+            if claims:
+                await is_known.wait()
             claimed = await super().claim(limit)
             claims.append(len(claimed))
             return claimed
+
+        async def record(self, made: Sequence[PostResult]) -> int:
+            due = await super().record(made)
+            is_known.set()
+            return due
 
     deliver = Counted(
         rig.store, cast(Any, sender), RetrySchedule(), Runtime(rig.clock, SeededEntropy(5)),
@@ -186,18 +199,16 @@ async def test_a_sender_at_fault_claims_a_few_and_reports_it_once(rig: PostgresR
         backoff_s=0.05,
         probes=2,
     )
-    running = asyncio.create_task(worker.run())
-    await until(lambda: len([count for count in claims if count]) >= 4)
-    assert claims[0] == 20
-    assert all(count <= 2 for count in claims[2:]), "but for a claim while the first posts are recorded"
-    broken.clear()
-    await until(lambda: sum(claims) == len(sender.posts) and not rig.read(LEASED))  # all are put off
-    rig.clock.advance(16)
-    await until(lambda: statuses(rig) == [DeliveryStatus.SUCCEEDED] * 60)
-    rig.clock.advance(FAULT_OVER.total_seconds())
-    await until(lambda: len(reported) > 1)
-    worker.stop()
-    await asyncio.wait_for(running, TIMEOUT_S)
+    async with at_work(worker):
+        await until(lambda: len([count for count in claims if count]) >= 4)
+        assert claims[0] == 20
+        assert all(count <= 2 for count in claims[2:]), "but for a claim while the first posts are recorded"
+        broken.clear()
+        await until(lambda: sum(claims) == len(sender.posts) and not rig.read(LEASED))  # all are put off
+        rig.clock.advance(16)
+        await until(lambda: statuses(rig) == [DeliveryStatus.SUCCEEDED] * 60)
+        rig.clock.advance(FAULT_OVER.total_seconds())
+        await until(lambda: len(reported) > 1)
     assert reported == [SenderFault.NO_RESOLVER, len(sender.posts) - 60]
 
 
