@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import Any
@@ -11,7 +12,10 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from starlette.applications import Starlette
 
+from meetcore.adapters.api.http_common import RequestLimits
+from meetcore.adapters.web.console.routes import console_routes
 from meetcore.adapters.web.routes import PAGES
 from meetcore.composition.application import Application
 from meetcore.domain.members.roles import (
@@ -69,6 +73,23 @@ async def test_a_backend_makes_a_link_that_signs_a_guest_in_once(
     assert (entry["actor_kind"], entry["actor_name"]) == ("operator", "token backend")
     assert minted.text not in str(await customer.query("SELECT * FROM audit_log"))
     assert minted.text not in str(await customer.query("SELECT * FROM operator_tokens"))
+
+
+async def test_a_token_that_is_revoked_while_the_body_is_received_makes_no_link(customer: Customer) -> None:
+    application = customer.application
+    tokens = application.access.operator_tokens
+    minted = await tokens.create(OperatorRole.ADMIN, "backend")
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield b'{"role": "owner",'
+        await tokens.revoke(minted.token.id)
+        yield f'"account_id": "{customer.account_id}"}}'.encode()
+
+    site = Starlette(routes=console_routes(application.console, BASE_URL, RequestLimits(recheck_after_s=0)))
+    headers = {"Authorization": f"Bearer {minted.text}", "Content-Type": "application/json"}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(site), base_url=BASE_URL) as backend:
+        refusal(await backend.post(PATH, content=parts(), headers=headers), 401, "invalid_api_key")
+    assert await logged_of(customer, "portal_link.created") == []
 
 
 async def test_a_backend_makes_a_link_for_a_member_by_email(customer: Customer, visitors: Visitors) -> None:
