@@ -91,6 +91,22 @@ async def starts_in(customer: Customer, days: int, title: str, hour: int = 23) -
     return str(made["id"])
 
 
+async def test_the_overview_has_the_next_meetings_behind_many_that_are_not_to_come(
+    customer: Customer, visitors: Visitors
+) -> None:
+    meeting = await customer.make_meeting(title="Next")
+    await customer.query(
+        """INSERT INTO meetings SELECT cancelled.* FROM meetings m, generate_series(1, 60) AS n,
+            jsonb_populate_record(m, jsonb_build_object(
+                'id', gen_random_uuid(), 'title', 'Not to come', 'status', 'cancelled', 'duration', n,
+                'start_at', now() + interval '1 minute', 'password', NULL, 'join_url', NULL)) AS cancelled
+        WHERE m.id = %s RETURNING id""",
+        meeting["id"],
+    )
+    page = (await (await visitors.member(customer.account_id)).get("/dashboard")).text
+    assert_contains(page, f"/dashboard/meetings/{meeting['id']}", absent=("Not to come",))
+
+
 async def test_meetings_come_by_their_starts_todays_first(customer: Customer, visitors: Visitors) -> None:
     browser, last = await visitors.member(customer.account_id), ""
     days = {"Next week": 7, "Last week": -7, "Tomorrow": 1, "Yesterday": -1, "Today": 0}

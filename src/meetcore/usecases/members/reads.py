@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from datetime import date
+from itertools import chain
 from typing import Final
 from uuid import UUID
 
@@ -29,7 +30,8 @@ MAX_FILES: Final = 4
 FILE_PAGE: Final = 50
 """Entries of a file that are read and written without a pause: other requests wait for no more."""
 _LOOKED_AT: Final = 50
-"""Meetings of today and later among which the next ones are found: the first of today may be over."""
+"""Meetings of today and later among which the next ones are found: the first of today may be over. Where most
+are, two more reads find the others."""
 _TO_COME: Final = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.STARTED})
 
 
@@ -60,7 +62,16 @@ class MemberReads:
         if not roles.is_allowed(who.role, roles.Action.VIEW_MEETINGS):
             return []
         found = await self.list_meetings_by_start(who, wanted, _LOOKED_AT, None, is_ascending=True)
-        return [each for each in found if shown_status(each, wanted.now) in _TO_COME][:limit]
+        coming = [each for each in found if shown_status(each, wanted.now) in _TO_COME]
+        if len(coming) < limit and len(found) == _LOOKED_AT:
+            pages = [
+                await self.list_meetings_by_start(
+                    who, evolve(wanted, status=status), limit, None, is_ascending=True
+                )
+                for status in _TO_COME
+            ]
+            coming = sorted(chain.from_iterable(pages), key=lambda one: (one.start_at, one.id))
+        return coming[:limit]
 
     async def list_requests(
         self, who: SignedIn, wanted: views.RequestFilter, limit: int, before: UUID | None
