@@ -333,16 +333,18 @@ async def test_requests_are_limited_by_address_email_and_in_all(
     assert (await ask(browser, an_email())).status_code == 429
 
 
-async def test_sign_up_by_invitation_is_for_users_and_says_so_to_nobody(
+async def test_sign_up_by_invitation_is_for_members_and_says_so_to_nobody(
     service_settings: Settings, names: Names, customer: Customer
 ) -> None:
     async with mailed_service(evolve(service_settings, sign_up="invited"), names) as open_site:
         browser, user, stranger = await open_site.browser(PAGE), an_email(), an_email()
         await customer.query(
-            "INSERT INTO users (id, email, full_name, created_at) VALUES (%s, %s, 'A', now()) RETURNING id",
-            uuid4(),
-            user,
-        )
+            """WITH made AS (
+                INSERT INTO users (id, email, full_name, created_at) VALUES (%s, %s, 'A', now()) RETURNING id
+            )
+            INSERT INTO memberships SELECT %s, id, 'viewer', now() FROM made RETURNING user_id""",
+            uuid4(), user, customer.account_id,
+        )  # fmt: skip
         answers = [seen_by_others(await ask(browser, email), email) for email in (stranger, user)]
         assert answers[0] == answers[1]
         path = await open_site.mailed_path(user)

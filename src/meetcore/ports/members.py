@@ -137,8 +137,8 @@ class SignInRepository(Protocol):
     async def find_operator(self, email: str) -> Operator | None:
         """Return the operator of an e-mail address, unless removed."""
 
-    async def add_sign_up(self, sign_up: SignUp, digest: bytes, only_users: bool) -> bool:
-        """Write a request for an account; False when only users may ask and none has the e-mail address."""
+    async def add_sign_up(self, sign_up: SignUp, digest: bytes, only_members: bool) -> bool:
+        """Write a request for an account; False when only members may ask and none has the e-mail address."""
 
     async def use_sign_up(self, digest: bytes, browser_digest: bytes, at: datetime) -> SignUp | None: ...
     async def add_session(self, session: sessions.Session, digest: bytes) -> None: ...

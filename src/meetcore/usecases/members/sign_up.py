@@ -77,9 +77,9 @@ class SignUpForAccount:
             self.runtime.new_id(started), asked.email, full_name, started, started + sign_in.SIGN_UP_FOR,
             sign_in.token_digest(asked.cookie),
         )  # fmt: skip
-        only_users, added = self.mode is sign_in.SignUpMode.INVITED, 0
+        only_members, added = self.mode is sign_in.SignUpMode.INVITED, 0
         async with self.store.begin() as tx:
-            if await tx.sign_in.add_sign_up(sign_up, sign_in.token_digest(token), only_users):
+            if await tx.sign_in.add_sign_up(sign_up, sign_in.token_digest(token), only_members):
                 content = contents.SignInLink(sign_up_url(self.base_url, token), sign_up.expires_at)
                 added = await self.mails.add(
                     tx, [Recipient(asked.email, asked.language)], content, counted_as="sign_up"

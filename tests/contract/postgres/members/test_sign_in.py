@@ -101,6 +101,19 @@ async def test_a_sign_up_is_used_once_in_its_browser_until_it_expires(rig: Postg
     assert [each for each in outcomes if each is not None] == [sign_up]
 
 
+async def test_a_sign_up_for_members_alone_is_refused_to_one_who_was_removed(rig: PostgresRig) -> None:
+    account_id = (await open_account(rig)).account_id
+    user = await put_member(rig, account_id, Role.VIEWER)
+
+    async def add() -> bool:
+        sign_up = evolve(_sign_up(), email=user.email.upper())
+        return await rig.alone.sign_in.add_sign_up(sign_up, _digest(), True)
+
+    assert await add()
+    await remove_member(rig, account_id, user.id)
+    assert not await add()
+
+
 async def test_a_sign_up_that_has_expired_is_purged(rig: PostgresRig) -> None:
     old, digest = evolve(_sign_up(), expires_at=AT - timedelta(days=365)), _digest()
     async with rig.store.begin() as tx:

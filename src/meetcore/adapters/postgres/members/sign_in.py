@@ -81,8 +81,8 @@ class PostgresSignInRepository(Repository):
     async def find_operator(self, email: str) -> Operator | None:
         return await self._find(OPERATOR, SQL["find_operator_for_link"], {"email": email})
 
-    async def add_sign_up(self, sign_up: SignUp, digest: bytes, only_users: bool) -> bool:
-        parameters = SIGN_UP.parameters(sign_up) | {"digest": digest, "only_users": only_users}
+    async def add_sign_up(self, sign_up: SignUp, digest: bytes, only_members: bool) -> bool:
+        parameters = SIGN_UP.parameters(sign_up) | {"digest": digest, "only_members": only_members}
         return await self._changed(SQL["add_sign_up"], parameters)
 
     async def use_sign_up(self, digest: bytes, browser_digest: bytes, at: datetime) -> SignUp | None:

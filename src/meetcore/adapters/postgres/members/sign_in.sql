@@ -60,10 +60,11 @@ WHERE lower(u.email) = lower(%(email)s) AND EXISTS (SELECT FROM memberships b WH
 -- find_operator_for_link: The operator of an address.
 SELECT {OPERATOR.select} FROM operators o WHERE lower(o.email) = lower(%(email)s) AND o.removed_at IS NULL
 
--- add_sign_up: Write a request for an account, where asked only for the address of a user: the same statement for
--- any address.
+-- add_sign_up: Write a request for an account, where asked only for the address of a member anywhere: the same
+-- statement for any address.
 INSERT INTO sign_ups ({SIGN_UP.names}, digest) SELECT {SIGN_UP.values}, %(digest)s
-WHERE NOT %(only_users)s OR EXISTS (SELECT FROM users u WHERE lower(u.email) = lower(%(sign_up_email)s))
+WHERE NOT %(only_members)s OR EXISTS (SELECT FROM users u JOIN memberships b ON b.user_id = u.id
+    WHERE lower(u.email) = lower(%(sign_up_email)s))
 
 -- use_sign_up: Use a request up: of several at once one finds it.
 DELETE FROM sign_ups s
