@@ -77,13 +77,15 @@ async def record_all(
 
 
 async def record_batch(
-    rig: PostgresRig, claimed: Sequence[Claimed], attempt: Attempt, schedule: RetrySchedule = SCHEDULE
-) -> Saved | None:
-    """Record posts with the same result; `None` if every claim was lost."""
+    rig: PostgresRig, claimed: Sequence[Claimed], attempt: Attempt | Sequence[Attempt],
+    schedule: RetrySchedule = SCHEDULE,
+) -> Saved | None:  # fmt: skip
+    """Record posts with the same result, or each with its own; `None` if every claim was lost."""
+    attempts = [attempt] * len(claimed) if isinstance(attempt, Attempt) else attempt
     async with rig.store.begin() as tx:
         judged = JudgedAttempts(await tx.deliveries.load_claimed(claimed), schedule)
-        for one in claimed:
-            judged.add(one, attempt, 0.5)
+        for one, made in zip(claimed, attempts, strict=True):
+            judged.add(one, made, 0.5)
         if not judged.recorded:
             return None
         return await tx.deliveries.save_attempts(

@@ -125,6 +125,18 @@ async def test_a_host_disables_nothing_before_it_has_failed_for_the_longest_wait
     assert await _states(rig, endpoints) == [DISABLED] * 10
 
 
+async def test_the_time_of_failing_starts_again_with_a_success_that_a_failure_follows_in_its_batch(
+    rig: PostgresRig,
+) -> None:
+    customer, endpoints = await _customer(rig, 10)
+    posts = await _posts(rig, customer, 3)
+    await record_all(rig, posts[:1], BAD)
+    await rig.rows("UPDATE webhook_account_hosts SET failing_since = failing_since - interval '1 hour'")
+    await record_batch(rig, posts[1:3], [GOOD, BAD])
+    await record_all(rig, posts[3:22], BAD)
+    assert await _states(rig, endpoints) == [ACTIVE] * 10
+
+
 async def test_the_last_endpoint_at_a_host_takes_the_count_with_it(rig: PostgresRig) -> None:
     customer, endpoints = await _customer(rig, 2)
     posts = await _posts(rig, customer, 9)

@@ -225,7 +225,8 @@ WITH seen AS (
     UPDATE webhook_account_hosts h SET consecutive_failures = s.failures, failing_since = s.failing_since
     FROM jsonb_to_recordset(%(hosts)s::jsonb)
         AS s (account_id uuid, host text, failures int, failing_since timestamptz)
-    WHERE h.account_id = s.account_id AND h.host = s.host AND h.consecutive_failures <> s.failures
+    WHERE h.account_id = s.account_id AND h.host = s.host
+        AND (h.consecutive_failures, h.failing_since) IS DISTINCT FROM (s.failures, s.failing_since)
 ), waiting AS MATERIALIZED (
     SELECT p.* FROM inactive AS e CROSS JOIN LATERAL (
         SELECT account_id, endpoint_id, id FROM deliveries
