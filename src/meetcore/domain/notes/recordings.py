@@ -106,9 +106,14 @@ class Recording:
     expires_at: datetime
 
     @property
+    def media_s(self) -> float:
+        """The measured length of the media in seconds."""
+        return sum(one.media_s or 0.0 for one in segments(self))
+
+    @property
     def duration_s(self) -> int:
         """The measured length of the media in whole seconds, rounded up."""
-        return _rounded_up(sum(one.media_s or 0.0 for one in segments(self)))
+        return rounded_up(self.media_s)
 
     @property
     def size_bytes(self) -> int:
@@ -328,8 +333,8 @@ def _size(file: RecordingFile) -> tuple[int, str]:
     return file.size_bytes, file.provider_file_id
 
 
-def _rounded_up(seconds: float) -> int:
-    # A millisecond of a container's padding does not begin another second.
+def rounded_up(seconds: float) -> int:
+    """Return whole seconds. A millisecond of a container's padding does not begin another one."""
     return max(0, ceil(seconds - 0.001))
 
 

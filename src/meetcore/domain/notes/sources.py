@@ -13,7 +13,7 @@ from attrs import frozen
 
 from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.notes.notes import Language
-from meetcore.domain.notes.recordings import Recording, RecordingFile, segments, session_ids
+from meetcore.domain.notes.recordings import Recording, RecordingFile, rounded_up, segments, session_ids
 from meetcore.domain.notes.transcripts import Transcript, format_offset, join, offsets, speech_of
 
 Provided = Mapping[int, Transcript]
@@ -91,8 +91,12 @@ def spans_of(recording: Recording, files: Container[RecordingFile]) -> tuple[Spa
 
 
 def duration_s(recording: Recording, left_out: tuple[Span, ...]) -> int:
-    """Return the length in whole seconds that is noted and paid for: without what is left out."""
-    return recording.duration_s - int(sum(until_s - from_s for from_s, until_s in left_out))
+    """Return the length that is noted and paid for, without what is left out, in whole seconds, rounded up.
+
+    At least one, where the recording has one: what was said may be known of sound that cannot be read.
+    """
+    noted_s = recording.media_s - sum(until_s - from_s for from_s, until_s in left_out)
+    return min(recording.duration_s, max(1, rounded_up(noted_s)))
 
 
 def mention_left_out(summary: str, left_out: tuple[Span, ...], language: Language) -> str:

@@ -100,8 +100,10 @@ def test_what_is_left_out_is_named_and_not_paid_for():
     unmeasured = recording_of(60.0, None)
     assert sources.spans_of(unmeasured, unmeasured.files) == ((0.0, 60.0), (60.0, 60.0))
     assert recording.duration_s == 3751
-    assert sources.duration_s(recording, left_out) == 61
+    assert sources.duration_s(recording, left_out) == 60
     assert sources.duration_s(recording, ()) == 3751
+    without_sound = recording_of(0.0, 90.5)
+    assert sources.duration_s(without_sound, sources.spans_of(without_sound, without_sound.files[1:])) == 1
     assert sources.mention_left_out("Ringkasan", (), Language.INDONESIAN) == "Ringkasan"
     assert sources.mention_left_out("Ringkasan", left_out, Language.INDONESIAN).splitlines() == [
         "Ringkasan",

@@ -161,7 +161,16 @@ async def test_without_a_transcriber_such_a_stretch_is_left_out_and_the_note_say
     assert note.draft is not None
     assert note.draft.summary == f"{draft_of(note.transcript, language).summary}\n{sentence}"
     assert note.left_out == ((60.0, 150.5),)
-    assert (note.duration_s, note.credits_charged) == (121, 3), "what is left out is not paid for"
+    assert (note.duration_s, note.credits_charged) == (120, 2), "what is left out is not paid for"
+    one.prove()
+
+
+async def test_a_note_of_a_transcript_whose_sound_cannot_be_read_costs_a_minute() -> None:
+    one = await note_asked(
+        recorded("pagi", 0.0), written("pagi-said", "A: satu"), recorded("siang", 90.0, minutes_in=30)
+    )
+    await one.work(without_transcriber(one))
+    assert (one.note().error, one.note().credits_charged) == (None, 1)
     one.prove()
 
 
