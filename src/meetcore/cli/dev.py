@@ -193,6 +193,9 @@ def _own_settings(settings: Settings, url: str, port: int, data_dir: Path) -> Se
     return evolve(
         settings,
         database_url=SecretStr(url),
+        database_direct_url=SecretStr(""),
+        database_read_url=SecretStr(""),
+        database_pooler="none",
         secrets_key=SecretStr((data_dir / "secrets.key").read_text("utf-8").strip()),
         gateway="sandbox" if settings.gateway == "none" else settings.gateway,
         base_url=own_url if settings.base_url == DEFAULT_BASE_URL else settings.base_url,
