@@ -99,8 +99,11 @@ export class Client {
     this.#maxTotalMs = options.maxTotalMs ?? 120_000;
   }
 
-  get<P extends PathOf<"get">>(path: P, ...[given]: Rest<Arguments<P, "get">>): Promise<Answer<P, "get">> {
-    return this.#call("GET", path, given as Untyped | undefined) as Promise<Answer<P, "get">>;
+  /** With `format: "markdown"` notes are a text. */
+  get(path: "/notes/{id}", given: Arguments<"/notes/{id}", "get"> & { readonly query: { readonly format: "markdown" } }): Promise<string>;
+  get<P extends PathOf<"get">>(path: P, ...[given]: Rest<Arguments<P, "get">>): Promise<Answer<P, "get">>;
+  get(path: string, given?: unknown): Promise<unknown> {
+    return this.#call("GET", path, given as Untyped | undefined);
   }
 
   post<P extends PathOf<"post">>(path: P, ...[given]: Rest<Arguments<P, "post">>): Promise<Answer<P, "post">> {
@@ -139,7 +142,7 @@ export class Client {
     for (let attempt = 1; ; attempt++) {
       const outcome = await this.#attempt(url, { method, headers, body, redirect: "manual" }, endsAt - Date.now(), given.signal, attempt, key);
       if (!(outcome instanceof Error)) return outcome.result;
-      const waitMs = (outcome instanceof ApiError ? (outcome.retryAfterS ?? 0) : 0) * 1000
+      const waitMs = (outcome.retryAfterS ?? 0) * 1000
         + Math.random() * Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (attempt - 1));
       const isFinal = outcome.status !== undefined && !RETRIED.has(outcome.status);
       const freeInMs = outcome instanceof ApiError ? (outcome.hostFreeInS ?? 0) * 1000 : 0;
@@ -174,16 +177,17 @@ export class Client {
     } catch (cause) {
       signal?.throwIfAborted();
       const why = timeout.aborted ? `no answer in ${timeoutMs} ms` : "no answer";
-      return new ConnectionError(why, undefined, attempt, key, { cause });
+      return new ConnectionError(why, undefined, undefined, attempt, key, { cause });
     }
     if (response.status === 204) return { result: undefined };
-    const read = json(text);
+    if (response.ok && response.headers.get("content-type")?.startsWith("text/markdown")) return { result: text };
+    const read = json(text), waitS = retryAfterS(response.headers);
     if (response.ok) {
       if (read !== undefined) return { result: read };
     } else if (isProblem(read)) {
-      return new ApiError(response.status, read.error, retryAfterS(response.headers), attempt, key, hostFreeInS(read.error, response.headers));
+      return new ApiError(response.status, read.error, waitS, attempt, key, hostFreeInS(read.error, response.headers));
     }
-    return new ConnectionError(`status ${response.status} with a body that is not of the API`, response.status, attempt, key);
+    return new ConnectionError(`status ${response.status} with a body that is not of the API`, response.status, waitS, attempt, key);
   }
 }
 

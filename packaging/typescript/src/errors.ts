@@ -43,6 +43,7 @@ export class ConnectionError extends Error implements Attempted {
   constructor(
     message: string,
     readonly status: number | undefined,
+    readonly retryAfterS: number | undefined,
     readonly attempts: number,
     readonly idempotencyKey: string | undefined,
     options?: ErrorOptions,

@@ -64,9 +64,11 @@ test("attempts end", async () => {
 });
 
 test("no attempt begins after the total time", async () => {
-  const { baseUrl, sent } = await scripted(answer(503, refusal("service_unavailable"), { "retry-after": "60" }));
-  await assert.rejects(new Client({ baseUrl, apiKey, maxTotalMs: 1_000 }).get("/me"), ApiError);
-  assert.equal(sent.length, 1);
+  for (const [body, kind] of [[refusal("service_unavailable"), ApiError], ["<html>", ConnectionError]] as const) {
+    const { baseUrl, sent } = await scripted(answer(503, body, { "retry-after": "60" }));
+    await assert.rejects(new Client({ baseUrl, apiKey, maxTotalMs: 1_000 }).get("/me"), kind);
+    assert.equal(sent.length, 1);
+  }
 });
 
 test("no attempt waits for a host that is free after the total time", async () => {
@@ -96,6 +98,12 @@ test("a list is read page by page", async () => {
   assert.deepEqual(sent.map((each) => each.url), [
     "/api/v1/meetings?status=scheduled&limit=2", "/api/v1/meetings?status=scheduled&limit=2&cursor=a+b",
   ]);
+});
+
+test("a note can be read as Markdown", async () => {
+  const { baseUrl, sent } = await scripted(answer(200, "# Notulen", { "content-type": "text/markdown; charset=utf-8" }));
+  const text: string = await new Client({ baseUrl, apiKey }).get("/notes/{id}", { path: { id: "n" }, query: { format: "markdown" } });
+  assert.deepEqual([text, sent[0]?.url], ["# Notulen", "/api/v1/notes/n?format=markdown"]);
 });
 
 test("an id cannot leave its place in the path", async () => {
