@@ -163,6 +163,10 @@ class NoteWorker(ClaimingWorker):
             self._start(self._work(task))
         return False
 
+    async def _drain(self) -> None:
+        """Let begin what was claimed last: cancelled before, it would give nothing back."""
+        await asyncio.sleep(0)
+
     def _ended(self, task: asyncio.Task[None]) -> None:
         super()._ended(task)
         self._wake.set()

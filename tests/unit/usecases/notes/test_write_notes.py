@@ -11,6 +11,7 @@ import pytest
 from attrs import evolve
 
 from meetcore.adapters.settings import Settings
+from meetcore.adapters.worker.workers import NoteWorker
 from meetcore.domain.money.pricing import DEFAULT_TIERS, TierCatalogue
 from meetcore.domain.notes.notes import Language, NoteFault, NoteStatus, NoteStep, describe
 from meetcore.domain.webhooks.events import EventKind
@@ -654,6 +655,18 @@ async def test_a_worker_that_is_cancelled_gives_its_note_back_at_once(one: NoteS
     assert one.note().status is NoteStatus.COMPLETED
     assert one.harness.fault_plan.calls["transcribe"] == 2
     one.prove()
+
+
+async def test_a_worker_that_is_stopped_while_it_claims_a_note_gives_it_back_at_once(
+    one: NoteScenario,
+) -> None:
+    class Stopped(NoteWorker):
+        async def _claim(self) -> bool:
+            self.stop()
+            return await super()._claim()
+
+    await Stopped(one.harness.write_notes(), []).run()
+    assert (one.due_in_s(), one.note().status) == (0.0, NoteStatus.PROCESSING)
 
 
 async def test_a_worker_cancelled_while_the_store_is_unavailable_is_still_cancelled() -> None:
