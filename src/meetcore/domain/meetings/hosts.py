@@ -49,10 +49,11 @@ class Host:
         return per_day is None or self.creations_on != at.astimezone(UTC).date() or self.creations < per_day
 
     def used(self, at: datetime) -> "Host":
-        """Return the host with one more meeting."""
+        """Return the host with one more meeting; one that was asked for before midnight counts after it."""
         day = at.astimezone(UTC).date()
-        creations = self.creations + 1 if self.creations_on == day else 1
-        return evolve(self, uses=self.uses + 1, creations=creations, creations_on=day)
+        if self.creations_on is None or self.creations_on < day:
+            return evolve(self, uses=self.uses + 1, creations=1, creations_on=day)
+        return evolve(self, uses=self.uses + 1, creations=self.creations + 1)
 
     def given_back(self, at: datetime) -> "Host":
         """Return the host without a meeting that it was given at an instant and that was not made."""

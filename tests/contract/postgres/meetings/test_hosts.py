@@ -234,6 +234,13 @@ async def test_a_new_day_counts_anew(rig: PostgresRig) -> None:
     ]
 
 
+async def test_a_request_of_yesterday_that_comes_late_counts_for_today(rig: PostgresRig) -> None:
+    today = evolve(new_host(), creations=2, creations_on=AT.date() + timedelta(days=1))
+    await rig.put_hosts(today)
+    await reserved(rig, await open_customer(rig, 100), MeetingSpec(per_day=2))
+    assert list(await rig.registry.list_hosts()) == [evolve(today, uses=1, creations=3)]
+
+
 async def test_what_was_not_made_counts_for_nothing_in_the_day(rig: PostgresRig) -> None:
     host = new_host()
     customer = await open_customer(rig, 100, host)

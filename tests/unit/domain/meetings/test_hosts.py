@@ -93,6 +93,8 @@ def test_uses_and_the_days_creations_are_counted() -> None:
     assert used == evolve(HOST, uses=2, creations=2, creations_on=date(2026, 12, 1))
     later = used.used(AT + timedelta(minutes=30))
     assert later == evolve(HOST, uses=3, creations=1, creations_on=date(2026, 12, 2))
+    late = evolve(HOST, uses=4, creations=2, creations_on=date(2026, 12, 2))
+    assert later.used(AT) == late
 
 
 def test_creations_that_failed_are_not_counted_on_their_day() -> None:

@@ -143,8 +143,8 @@ WITH reserved AS (
     ON CONFLICT DO NOTHING
     RETURNING host_id
 ), host AS (
-    UPDATE hosts SET uses = uses + 1, creations_on = %(today)s,
-        creations = CASE WHEN creations_on = %(today)s THEN creations + 1 ELSE 1 END
+    UPDATE hosts SET uses = uses + 1, creations_on = GREATEST(creations_on, %(today)s::date),
+        creations = CASE WHEN creations_on >= %(today)s THEN creations + 1 ELSE 1 END
     WHERE id = (SELECT host_id FROM reserved)
 ), counted AS (
     INSERT INTO account_creations AS known (account_id, day, host_id, creations)
@@ -240,8 +240,8 @@ WITH unchanged AS MATERIALIZED (
     ON CONFLICT DO NOTHING
     RETURNING host_id
 ), host AS (
-    UPDATE hosts SET uses = uses + 1, creations_on = %(today)s,
-        creations = CASE WHEN creations_on = %(today)s THEN creations + 1 ELSE 1 END
+    UPDATE hosts SET uses = uses + 1, creations_on = GREATEST(creations_on, %(today)s::date),
+        creations = CASE WHEN creations_on >= %(today)s THEN creations + 1 ELSE 1 END
     WHERE id = (SELECT host_id FROM reserved)
 ), guard AS (
     SELECT %(account_id)s::uuid AS account_id, host_id FROM reserved
