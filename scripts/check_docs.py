@@ -69,8 +69,8 @@ MUST = {
     "home_page": "`true` or `false`",
     "media_cpu_percent": "from 10 to 100, or 0",
     "drain_s": "a whole number of at least 0",
-    "meeting_retention_days": "a whole number of at least 0",
-    "note_retention_days": "a whole number of at least 0",
+    "meeting_retention_days": "a whole number from 0 to 36500",
+    "note_retention_days": "a whole number from 0 to 36500",
     "four_eyes_above": "a whole number of at least 0",
 }
 REQUIRED = {"database_url": "; required"}

@@ -165,6 +165,10 @@ IMPOSSIBLE: dict[str, tuple[str, tuple[str, ...]]] = {
     "AI_TIMEOUT_S": ("", ("0",)),
     "AI_CONTEXT_CHARS": ("", ("100",)),
     "AI_SPOKEN_LANGUAGE": ("", ("indonesian",)),
+    **{
+        f"{name}_RETENTION_DAYS": (f"a whole number from {least} to", (f"{least - 1}", "36501", "9999999"))
+        for name, least in {"RECORDING": 1, "MEETING": 0, "NOTE": 0, "EVENT": 14}.items()
+    },
     "TRANSCRIPT_WAIT_S": ("", ("-1", "1.5", "half an hour", "\u0661")),
 }  # fmt: skip
 

@@ -69,6 +69,11 @@ def at_least(lowest: int) -> Rule:
     return Rule(f"must be a whole number of at least {lowest}", lambda number: number >= lowest)
 
 
+def days(lowest: int) -> Rule:
+    """Return the rule of a whole number of days, at most a century: dates have their limits."""
+    return Rule(f"must be a whole number from {lowest} to 36500", lambda number: lowest <= number <= 36_500)
+
+
 def one_of(*values: str) -> Rule:
     """Return the rule of one of some texts."""
     return Rule(f"must be one of: {', '.join(values)}", lambda text: text in values)

@@ -115,12 +115,12 @@ class Settings:
     # the clock would end what computes for the minutes that it may.
     media_cpu_percent: kinds.CpuPercent = 0
     pdf_fonts: kinds.FontFiles = ""
-    recording_retention_days: kinds.Positive = RETENTION.days
+    recording_retention_days: Annotated[int, kinds.days(1)] = RETENTION.days
     # 0 keeps meetings and notes for good.
-    meeting_retention_days: kinds.AtLeastZero = 0
-    note_retention_days: kinds.AtLeastZero = 0
+    meeting_retention_days: Annotated[int, kinds.days(0)] = 0
+    note_retention_days: Annotated[int, kinds.days(0)] = 0
     # A delivery that is held or retried lasts some days, and a partition a week.
-    event_retention_days: Annotated[int, kinds.at_least(14)] = EVENTS_KEPT.days
+    event_retention_days: Annotated[int, kinds.days(14)] = EVENTS_KEPT.days
     notes_in_flight: kinds.Positive = 4
     note_retry_schedule: kinds.Schedule = _NOTE_DELAYS
     transcript_wait_s: kinds.SecondsOrEmpty = ""
