@@ -32,11 +32,16 @@ def translations(folder: Path, language: Language) -> NullTranslations:
     return GNUTranslations(compiled)
 
 
+# Those of ISO 4217, but for the rupiah. Babel has the digits of CLDR: none for HUF, COP and others.
+_NO_DECIMALS: Final = "BIF CLP DJF GNF IDR ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF"
+_THREE_DECIMALS: Final = "BHD IQD JOD KWD LYD OMR TND"
+
+
 def format_money(amount: int, currency: str, language: Language) -> str:
     """Format money in units of its currency: whole rupiah, else the minor unit (ISO 4217)."""
-    from babel.numbers import format_decimal, get_currency_precision, get_currency_symbol
+    from babel.numbers import format_decimal, get_currency_symbol
 
-    digits = 0 if currency == "IDR" else get_currency_precision(currency)
+    digits = 0 if currency in _NO_DECIMALS else 3 if currency in _THREE_DECIMALS else 2
     pattern = f"#,##0.{'0' * digits}" if digits else "#,##0"
     number = format_decimal(Decimal(abs(amount)).scaleb(-digits), pattern, language.value)
     symbol = get_currency_symbol(currency, language.value)

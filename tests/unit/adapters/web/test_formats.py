@@ -79,6 +79,8 @@ def test_numbers_and_dates_are_written_by_language() -> None:
     (555_000, "IDR", "IDR\N{NO-BREAK SPACE}555,000", "Rp555.000"),
     (-123_456, "USD", "\N{MINUS SIGN}$1,234.56", "\N{MINUS SIGN}US$1.234,56"),
     (5, "JPY", "\N{YEN SIGN}5", "JP\N{YEN SIGN}5"),
+    (123_456, "HUF", "HUF\N{NO-BREAK SPACE}1,234.56", "HUF\N{NO-BREAK SPACE}1.234,56"),
+    (123_450, "KWD", "KWD\N{NO-BREAK SPACE}123.450", "KWD\N{NO-BREAK SPACE}123,450"),
 ])  # fmt: skip
 def test_money_is_written_in_the_unit_of_its_currency(
     amount: int, currency: str, english: str, indonesian: str
