@@ -80,7 +80,9 @@ async def test_a_statement_leads_from_one_balance_to_the_other(
     assert_contains(indonesian, "Saldo awal", "\N{MINUS SIGN}29.515")
 
 
-async def test_a_statement_names_parties_meetings_and_who_spent(customer: Customer, sign_in: SignIn) -> None:
+async def test_a_statement_names_parties_meetings_and_who_spent(
+    customer: Customer, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     application, title = customer.application, "Rapat anggaran tahunan " * 8
     meeting, month = await customer.make_meeting(title=title.strip()), last_month(application)
     customer = await customer.harness.customer(credits=0)
@@ -110,6 +112,10 @@ async def test_a_statement_names_parties_meetings_and_who_spent(customer: Custom
         "PT Rapat Daring", "01.234.567.8-901.000", *billing.values(),
     )  # fmt: skip
     assert text.count("anggaran") == 8, "a long title is broken into lines, not cut"
+    partly = "Of the newest 20,000 entries of the month."
+    assert partly not in text
+    monkeypatch.setattr("meetcore.domain.money.spending.MAX_ENTRIES_SUMMED", 1)
+    assert partly in (await browser.get(f"/dashboard/statements/{month}")).text
 
 
 async def test_a_statement_has_the_purchases_and_refunds_of_its_month(

@@ -120,14 +120,17 @@ async def _document(visit: Visit) -> tuple[Month, Document]:
     described = await visit.use.reads.describe_entries(who, newest.entries)
     payers = [(_payer_name(visit, each, keys), spent) for each, spent in spending.payers]
     buyer = await visit.use.credits.find_buyer(who)
-    return month, statement_document(visit, statement, buyer, bookings, payers, described.entries)
+    document = statement_document(
+        visit, statement, buyer, bookings, payers, described.entries, is_partial=spending.is_partial
+    )
+    return month, document
 
 
 def statement_document(
     visit: Visit, statement: Statement, buyer: Buyer, bookings: Sequence[Booking],
-    payers: Sequence[tuple[str, Spent]], entries: Sequence[DescribedEntry],
+    payers: Sequence[tuple[str, Spent]], entries: Sequence[DescribedEntry], *, is_partial: bool,
 ) -> Document:  # fmt: skip
-    """Build the document of a statement, in the language of the visit."""
+    """Build the document of a statement, in the language of the visit; `is_partial` is of the payers."""
     month, language = statement.month, visit.look.language
     title = visit.text("Statement of %(month)s", month=format_month(month.first_day, language))
     return Document(
@@ -140,7 +143,7 @@ def statement_document(
             *parties(visit.look, visit.use.credits.start.packages.seller, buyer),
             *_bookings(visit, bookings),
             *_by_kind(visit, statement),
-            *_by_payer(visit, payers),
+            *_by_payer(visit, payers, is_partial=is_partial),
             *_by_day(visit, statement),
             *_by_entry(visit, entries),
             Paragraph(
@@ -228,7 +231,7 @@ def _by_day(visit: Visit, statement: Statement) -> Sequence[Block]:
     return [Heading(visit.text("By day")), Table(head, rows, (3, 5, 2, 3), (2, 3))]
 
 
-def _by_payer(visit: Visit, payers: Sequence[tuple[str, Spent]]) -> Sequence[Block]:
+def _by_payer(visit: Visit, payers: Sequence[tuple[str, Spent]], *, is_partial: bool) -> Sequence[Block]:
     """Build the table of spending, in which a charge is positive."""
     if not payers:
         return []
@@ -238,7 +241,11 @@ def _by_payer(visit: Visit, payers: Sequence[tuple[str, Spent]]) -> Sequence[Blo
         [name, *(format_count(credits, language) for credits in (spent.meetings, spent.notes, spent.total))]
         for name, spent in payers
     ]
-    return [Heading(visit.text("Spending by key and member")), Table(head, rows, (6, 2, 2, 2), (1, 2, 3))]
+    text = _("Of the newest %(entries)s entries of the month. The CSV file has them all.")
+    most = format_count(MAX_ENTRIES_SUMMED, language)
+    note = [Paragraph(visit.text(text, entries=most))] if is_partial else []
+    heading = Heading(visit.text("Spending by key and member"))
+    return [heading, *note, Table(head, rows, (6, 2, 2, 2), (1, 2, 3))]
 
 
 def _by_entry(visit: Visit, entries: Sequence[DescribedEntry]) -> Sequence[Block]:
