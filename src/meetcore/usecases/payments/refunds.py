@@ -36,13 +36,19 @@ async def refund_within(
     """Take unspent credits of a payment back, in a transaction of the caller's; see `refund_payment`.
 
     The money is due to be sent back from then on. Raises `NotFound` for a payment that is not there;
-    `Conflict`, too, for one of another than the `gateway`, if given: nothing could send its money.
+    `Conflict`, too, for one of another than the `gateway`, if given: nothing could send its money; and
+    where that money went back: the gateway's refusal would have it sent another way, once more.
     """
     payment, _ = await tx.payments.load_locked(payment_id)
     if gateway is not None and payment.gateway != gateway:
         raise Conflict(
             f"It was paid by {payment.gateway}, which is not the gateway that is set. Send the money back "
             "there, and take the credits by an adjustment.",
+            payment.id,
+        )
+    if payment.is_doubtful and payment.doubt is payments.Doubt.REVERSED:
+        raise Conflict(
+            "Its money went back at the gateway. Take the credits by an adjustment, and close the doubt.",
             payment.id,
         )
     earlier = await tx.payments.load_refund(payment_id)

@@ -246,6 +246,9 @@ async def test_a_chargeback_is_asked_about_until_the_gateway_answers(shop: Payme
     payment = await shop.payment(payment_id)
     assert (payment.status, payment.doubt, payment.next_look_at) == (PaymentStatus.PAID, Doubt.REVERSED, None)
     assert shop.harness.funds().balance == 500
+    with pytest.raises(Conflict, match="Its money went back at the gateway"):
+        await refund(shop, payment_id)  # else the refusal of the gateway would ask for the money once more
+    assert shop.harness.funds().balance == 500
 
 
 async def test_a_death_at_any_line_of_a_refund_sends_the_money_once() -> None:
