@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
@@ -83,6 +84,14 @@ def test_what_a_role_lacks_or_has_too_much_of_is_described(owned: tuple[str, str
         connection.execute(f"GRANT UPDATE (amount) ON ledger_entries TO {role}".encode())
         assert "may change the ledger" in describe_role(as_role(url, role))[1]
     grant_service(url, role)
+    assert describe_role(as_role(url, role)) == []
+
+
+def test_hosts_that_migrate_at_once_all_grant(owned: tuple[str, str]) -> None:
+    url, role = owned
+    with ThreadPoolExecutor(4) as hosts:
+        for granted in [hosts.submit(grant_service, url, role) for _ in range(8)]:
+            granted.result()
     assert describe_role(as_role(url, role)) == []
 
 

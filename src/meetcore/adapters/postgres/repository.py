@@ -24,6 +24,9 @@ from meetcore.ports.runtime import Cipher
 MIGRATIONS: Final = 0x6D656574636F7265
 """Held by the host that migrates, on its session. The number is "meetcore"."""
 
+GRANTS: Final = 6072401002
+"""Held by the host that grants rights to the service's role, for its transaction."""
+
 NOTE_CLAIMS: Final = 6072401001
 """Held by the worker that claims notes, for its transaction: claims follow one another."""
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from meetcore.adapters.postgres import session
+from meetcore.adapters.postgres import repository, session
 from meetcore.adapters.postgres.pool import application_name, translated
 
 _MAY_READ = "pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')"
@@ -150,6 +150,8 @@ def _check_grantee(connection: psycopg.Connection, role: str) -> None:
 
 
 def _grant(connection: psycopg.Connection, role: str) -> None:
+    # Two that grant at once change the same rows of the catalogue, which PostgreSQL refuses to the second.
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (repository.GRANTS,))
     tables = _rows(connection, _NEEDED, _PARAMETERS)
     grantee, schema = sql.Identifier(role), sql.Identifier(tables[0]["schema"])
     statements = [
