@@ -91,6 +91,8 @@ class RecordingRepository(Protocol):
 
     async def claim(self, limit: int, lease: Lease) -> Sequence[views.RecordingTask]: ...
     async def renew(self, task: views.RecordingTask, seconds: float) -> bool: ...
-    async def postpone(self, task: views.RecordingTask, seconds: float) -> None: ...
+    async def postpone(self, task: views.RecordingTask, seconds: float, *, is_missed: bool = False) -> None:
+        """Make it due after so many seconds; `is_missed` where its provider listed the files without one."""
+
     async def find_outlived(self, limit: int) -> Sequence[tuple[UUID, UUID]]:
         """Find account and meeting of recordings to expire, the oldest first."""

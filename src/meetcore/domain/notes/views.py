@@ -62,13 +62,15 @@ class NoteSettlement:
 class RecordingTask:
     """A recording with work left at the provider, under the caller's lease.
 
-    `tries` counts the claims since its work last succeeded, this one included. `had_expired_lease` where an
-    earlier claim was neither renewed nor ended.
+    `tries` counts the claims since its work last succeeded, this one included, `misses` the latest ones in a
+    row at which the provider listed its files without one. `had_expired_lease` where an earlier claim was
+    neither renewed nor ended.
     """
 
     token: UUID = field(repr=False)
     recording: recordings.Recording
     tries: int
+    misses: int = 0
     had_expired_lease: bool = False
 
 

@@ -2,9 +2,9 @@
 
 A recording is shown, and its notes are queued, once all of its media is measured, file by file through an
 unlinked file on disk. An unreadable file counts as no media, and another of its stretch is measured instead;
-so does, reported, one that no session of its meeting lists after several tries. A file that the provider does
-not return now, or that does not fit on the disk, is tried again for as long as the recording is kept. Every
-step may be repeated: the lease only saves work.
+so does, reported, one that no session of its meeting lists several times in a row. A file that the provider
+does not return now, or that does not fit on the disk, is tried again for as long as the recording is kept.
+Every step may be repeated: the lease only saves work.
 
 One transaction expires a recording, by age or at its owner's request: its link is gone, notes in progress
 fail and cost nothing, transcripts are deleted. Then its files are due for removal at the provider.
@@ -135,7 +135,11 @@ class SyncRecordingFiles:
 
 _FIRST_WAIT_S = 2.0
 _LONGEST_WAIT_S = 3600.0
-_TRIES_BEFORE_GONE = 5
+_MISSES_BEFORE_GONE = 3
+
+
+class FileMissed(FilesUnavailable):
+    """The provider answers, and lists the files without one that is known."""
 
 
 @frozen
@@ -185,7 +189,7 @@ class WorkOnRecordings:
             raise
         except Exception as fault:
             wait_s = min(_FIRST_WAIT_S * 2 ** min(task.tries - 1, 16), _LONGEST_WAIT_S)
-            await self._give_back(task, wait_s)
+            await self._give_back(task, wait_s, is_missed=isinstance(fault, FileMissed))
             self.report(task, fault)
             if not isinstance(fault, (FilesUnavailable, ai.EditingFailed)):
                 raise
@@ -193,9 +197,9 @@ class WorkOnRecordings:
         # What came meanwhile is due at once; where nothing is left to do, the lease is gone.
         await self._give_back(task, 0.0)
 
-    async def _give_back(self, task: views.RecordingTask, wait_s: float) -> None:
+    async def _give_back(self, task: views.RecordingTask, wait_s: float, *, is_missed: bool = False) -> None:
         async with self.store.at_once() as tx:
-            await tx.recordings.postpone(task, wait_s)
+            await tx.recordings.postpone(task, wait_s, is_missed=is_missed)
 
     async def _remove(self, recording: recordings.Recording) -> None:
         require_own(self.files, recording.provider)
@@ -237,11 +241,11 @@ class WorkOnRecordings:
         if task.tries > 1:  # an event's address may have aged
             found = await self._listed(task.recording)
             listed = next((one for one in found if one.provider_file_id == file.provider_file_id), None)
-        if listed is None and task.tries >= _TRIES_BEFORE_GONE:
+        if listed is None and task.misses >= _MISSES_BEFORE_GONE:
             self.report(task, FileGone(f"no session lists the file {file.provider_file_id}: it is left out"))
             return 0.0
         if listed is None:  # a provider may be moving it still
-            raise FilesUnavailable("the provider lists a file no more")
+            raise FileMissed("the provider lists a file no more")
         with closing(self.editor.scratch()) as media:
             try:
                 await downloads.copy_file(self.files, listed, media)

@@ -802,6 +802,7 @@ CREATE TABLE recordings (
     due_at               timestamptz,
     lease_token          uuid,
     tries                integer NOT NULL DEFAULT 0 CHECK (tries >= 0),
+    misses               integer NOT NULL DEFAULT 0 CHECK (misses >= 0),
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, meeting_id)
 );

@@ -43,7 +43,7 @@ class PostgresRecordingRepository(repository.Repository):
         for row in await self._all(SQL["claim_due_recordings"], parameters):
             try:
                 found = recording(row, self._cipher)
-                task = RecordingTask(lease.token, found, row["tries"], row["had_lease"])
+                task = RecordingTask(lease.token, found, row["tries"], row["misses"], row["had_lease"])
             except (CipherRefused, msgspec.DecodeError):
                 log.exception("recording does not open", recording_id=str(row["recording_id"]))
                 await self._run(SQL["postpone_unreadable"], row)
@@ -54,8 +54,8 @@ class PostgresRecordingRepository(repository.Repository):
     async def renew(self, task: RecordingTask, seconds: float) -> bool:
         return await self._set_due(task, seconds, keeps=True)
 
-    async def postpone(self, task: RecordingTask, seconds: float) -> None:
-        await self._set_due(task, seconds, keeps=False)
+    async def postpone(self, task: RecordingTask, seconds: float, *, is_missed: bool = False) -> None:
+        await self._set_due(task, seconds, keeps=False, is_missed=is_missed)
 
     async def find_outlived(self, limit: int) -> Sequence[tuple[UUID, UUID]]:
         found = await self._all(SQL["find_outlived"], limit=limit)
@@ -65,12 +65,15 @@ class PostgresRecordingRepository(repository.Repository):
         row = await self._one(query, parameters)
         return None if row is None else recording(row, self._cipher)
 
-    async def _set_due(self, task: RecordingTask, seconds: float, *, keeps: bool) -> bool:
+    async def _set_due(
+        self, task: RecordingTask, seconds: float, *, keeps: bool, is_missed: bool = False
+    ) -> bool:
         parameters = {
             "account_id": task.recording.account_id,
             "id": task.recording.id,
             "token": task.token,
             "seconds": seconds,
             "keeps": keeps,
+            "is_missed": is_missed,
         }
         return await self._changed(SQL["set_due"], parameters)

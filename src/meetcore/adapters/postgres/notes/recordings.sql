@@ -54,7 +54,7 @@ WITH due AS (
     FROM due WHERE recordings.account_id = due.account_id AND recordings.id = due.id
     RETURNING recordings.*, due.due_at AS was_due_at, due.had_lease
 )
-SELECT {RECORDING.select}, r.files AS recording_files, r.tries, r.had_lease FROM r ORDER BY r.was_due_at, r.id
+SELECT {RECORDING.select}, r.files AS recording_files, r.tries, r.misses, r.had_lease FROM r ORDER BY r.was_due_at, r.id
 
 -- postpone_unreadable: Postpone a recording that cannot be read, long enough that it delays no other.
 UPDATE recordings SET lease_token = NULL, due_at = clock_timestamp() + interval '1 hour'
@@ -62,7 +62,8 @@ WHERE account_id = %(account_id)s AND id = %(recording_id)s
 
 -- set_due: Set when a recording is due next, for the holder of its claim only, which keeps it or gives it back.
 UPDATE recordings SET due_at = clock_timestamp() + %(seconds)s * interval '1 second',
-    lease_token = CASE WHEN %(keeps)s THEN lease_token END
+    lease_token = CASE WHEN %(keeps)s THEN lease_token END,
+    misses = CASE WHEN %(keeps)s THEN misses WHEN %(is_missed)s THEN misses + 1 ELSE 0 END
 WHERE account_id = %(account_id)s AND id = %(id)s AND lease_token = %(token)s AND due_at IS NOT NULL
 
 -- find_outlived: Find recordings past their retention, the oldest first.
