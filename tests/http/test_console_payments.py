@@ -201,9 +201,9 @@ async def test_a_payment_is_refunded_in_part(
     browser = await visitors.operator(OperatorRole.FINANCE)
     payment_id = await paid(customer)
     before, path = await customer.balance(), f"{PAYMENTS}/{payment_id}"
-    for doubt in (Doubt.REVERSED, None):
-        doubted = "UPDATE payments SET doubt = %s WHERE id = %s RETURNING id"
-        await customer.query(doubted, doubt and doubt.value, payment_id)
+    for doubt in (Doubt.REVERSED.value, None):
+        doubted = "UPDATE payments SET doubt = %s, doubt_closed_at = %s WHERE id = %s RETURNING id"
+        await customer.query(doubted, doubt, doubt and customer.application.runtime.now(), payment_id)
         assert (f"{path}/refund" in await shown(browser, payment_id)) is (doubt is None)
     for amount, reason, problems in (
         ("501", "", ("Write a whole number of credits", "Write 1 to 200 characters.")),

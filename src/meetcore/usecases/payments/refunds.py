@@ -37,7 +37,8 @@ async def refund_within(
 
     The money is due to be sent back from then on. Raises `NotFound` for a payment that is not there;
     `Conflict`, too, for one of another than the `gateway`, if given: nothing could send its money; and
-    where that money went back: the gateway's refusal would have it sent another way, once more.
+    where money of it went back: the gateway's refusal would have it sent once more, another way, or the
+    refund that was made there would pass for this one.
     """
     payment, _ = await tx.payments.load_locked(payment_id)
     if gateway is not None and payment.gateway != gateway:
@@ -46,9 +47,10 @@ async def refund_within(
             "there, and take the credits by an adjustment.",
             payment.id,
         )
-    if payment.is_doubtful and payment.doubt is payments.Doubt.REVERSED:
+    if payment.doubt is payments.Doubt.REVERSED:
         raise Conflict(
-            "Its money went back at the gateway. Take the credits by an adjustment, and close the doubt.",
+            "Money of it went back at the gateway. Send the rest back there, and take the credits by an "
+            "adjustment.",
             payment.id,
         )
     earlier = await tx.payments.load_refund(payment_id)

@@ -246,8 +246,12 @@ async def test_a_chargeback_is_asked_about_until_the_gateway_answers(shop: Payme
     payment = await shop.payment(payment_id)
     assert (payment.status, payment.doubt, payment.next_look_at) == (PaymentStatus.PAID, Doubt.REVERSED, None)
     assert shop.harness.funds().balance == 500
-    with pytest.raises(Conflict, match="Its money went back at the gateway"):
-        await refund(shop, payment_id)  # else the refusal of the gateway would ask for the money once more
+    dismiss = shop.process().console.payments.dismiss
+    for _ in range(2):  # closed, too: else a refund that was made there would pass for this one
+        with pytest.raises(Conflict, match="Money of it went back at the gateway"):
+            await refund(shop, payment_id)
+        if (await shop.payment(payment_id)).is_doubtful:
+            await dismiss(ONE, WHERE, payment_id, "adjusted")
     assert shop.harness.funds().balance == 500
 
 
