@@ -27,6 +27,7 @@ from meetcore.usecases.members.sign_in_links import Browser
 from meetcore.usecases.requests.erasure import EraseAccount
 from tests.support.api_harness import ApiHarness, Customer, until
 from tests.support.names import Names
+from tests.support.paid_payments import a_paid_payment
 from tests.support.sandbox_recordings import a_note
 from tests.support.visitors import SignIn
 
@@ -64,12 +65,16 @@ async def test_everything_of_an_account_comes_as_a_file(
         await customer.make_meeting(title=f"Rapat <{number}>")
     other = await customer.harness.customer()
     foreign = await other.make_meeting(title="Of another account")
+    unpaid = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
+    paid = await a_paid_payment(customer)
     await customer.query(
         """INSERT INTO passkeys (id, user_id, credential, public_key, sign_count, name, created_at)
         VALUES (%s, %s, %s, %s, 0, 'Laptop', '2026-11-02T03:04:05Z')""",
         uuid4(), customer.user_id, uuid4().bytes, b"the public key",
     )  # fmt: skip
     browser = await sign_in(customer.account_id)
+    billing = {"name": "PT Sinar Rapat", "address": "Jl. Mawar 2", "tax_number": "09.876"}
+    assert (await browser.post("/dashboard/credits/billing", **billing)).status_code == 303
     assert EXPORT in (await browser.get("/dashboard/settings")).text
     answer = await browser.post(EXPORT)
     assert answer.status_code == 200, answer.text
@@ -93,9 +98,16 @@ async def test_everything_of_an_account_comes_as_a_file(
     assert files["ledger"][0]["balance_after"] == await customer.balance()
     assert min(len(files["deliveries"]), len(files["events"])) >= 4
     assert files["audit_log"][0]["action"] == "account.exported"
+    assert files["billing"] == [billing]
+    assert [(one["id"], one["amount"], one["status"]) for one in files["payments"]] == [
+        (paid, 555_000, "paid"), (unpaid["id"], 555_000, "pending"),
+    ]  # fmt: skip
+    receipt = files["payments"][0]["receipt"]
+    assert (receipt["buyer"]["name"], "-" in receipt["number"]) == ("Sari Dewi", True)
+    assert files["payments"][1]["receipt"] is None
     content = json.dumps(files)
     assert foreign["id"] not in content
-    for secret in ("whsec_", customer.key.text, '"secret"'):
+    for secret in ("whsec_", customer.key.text, '"secret"', unpaid["payment_url"]):
         assert secret not in content
     assert {one["password"] for one in files["meetings"]} == {None}
 

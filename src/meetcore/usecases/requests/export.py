@@ -103,6 +103,8 @@ class ExportAccount:
                 lambda one: as_json(accounts.transaction_record(one)),
                 attrgetter("number"),
             ),
+            "payments": self._payments(id_),
+            "billing": self._billing(id_),
             "webhooks": _paged(
                 lambda before: queries.list_endpoints(id_, PAGE, before),
                 lambda one: as_json(webhooks.endpoint_record(one, with_secret=False)),
@@ -156,6 +158,19 @@ class ExportAccount:
         for member in await self.queries.list_members(account_id):
             for passkey in await self.queries.list_passkeys(passkeys.PasskeyOwner(member.user.id)):
                 yield _line(export_records.passkey_line(passkey))
+
+    async def _payments(self, account_id: UUID) -> AsyncGenerator[bytes, None]:
+        before: UUID | None = None
+        while page := await self.queries.list_payments(account_id, PAGE, before):
+            for each in page:
+                found = await self.queries.find_payment(account_id, each.payment.id)  # with its receipt
+                yield _line(export_records.payment_line(found or each))
+            before = page[-1].payment.id
+
+    async def _billing(self, account_id: UUID) -> AsyncGenerator[bytes, None]:
+        async with self.store.at_once() as tx:
+            buyer = await tx.payments.find_buyer(account_id)
+        yield _line(export_records.buyer_line(buyer))
 
     async def _deliveries(self, account_id: UUID) -> AsyncGenerator[bytes, None]:
         last: UUID | None = None

@@ -12,12 +12,15 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from attrs import frozen
 
 from meetcore.domain.errors import Unprocessable
-from meetcore.domain.fields import shown_fields
+from meetcore.domain.fields import as_json, shown_fields
 from meetcore.domain.mails import mails, views
 from meetcore.domain.mails.topics import MailTopic, topics_of
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.members import audit, members, passkeys
 from meetcore.domain.members.sessions import ABSOLUTE_LIMIT, Session, is_view
+from meetcore.domain.payments.receipts import Buyer
+from meetcore.domain.payments.views import PaymentPapers
+from meetcore.domain.records.payments import payment_record
 from meetcore.domain.requests import keys, request_log
 from meetcore.domain.requests.views import StoredAccount
 
@@ -35,6 +38,8 @@ meetings.jsonl     meetings, without passwords and host keys
 recordings.jsonl   recordings; download their files while they are available
 notes.jsonl        notes with their transcripts
 ledger.jsonl       every change of the balance, the newest first
+payments.jsonl     payments for credits, with their refunds and receipts
+billing.jsonl      whom receipts are made out to
 webhooks.jsonl     webhooks, without their secrets
 deliveries.jsonl   what was sent to them, with every attempt and its answer, of the last {events} days
 events.jsonl       events with their payloads, of the last {events} days
@@ -47,6 +52,7 @@ Not in it are
 - the files of recordings, and the texts of mails, which are erased when a mail is sent
 - mails with links to sign in: they are to a person, for whatever account
 - deliveries to webhooks that were removed
+- the pages on which payments are made, and what payment gateways answered about them
 - answers that are kept for a day, for requests that are sent again: they repeat the records above
 - reports of the video provider that are still worked on, and counters that limits need
 - IP addresses and browsers of the sessions in which operators of this service looked at the account
@@ -123,6 +129,23 @@ def key_line(key: keys.ApiKey) -> dict[str, object]:
         "daily_credit_cap": key.daily_cap,
         **shown_fields(key, "created_at", "created_by", "expires_at", "revoked_at", "last_used_at"),
     }
+
+
+def payment_line(papers: PaymentPapers) -> dict[str, object]:
+    """Return a payment with its refund and its receipt, without its page at the gateway."""
+    shown, receipt = dict(as_json(payment_record(papers))), papers.receipt
+    del shown["payment_url"]
+    shown["receipt"] = receipt and {
+        "number": receipt.text,
+        **shown_fields(receipt, "issued_at"),
+        "buyer": buyer_line(receipt.buyer),
+    }
+    return shown
+
+
+def buyer_line(buyer: Buyer) -> dict[str, object]:
+    """Return whom a receipt is made out to."""
+    return shown_fields(buyer, "name", "address", "tax_number")
 
 
 def request_line(request: request_log.LoggedRequest) -> dict[str, object]:
