@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from datetime import UTC, datetime
 from typing import Annotated
 
 import structlog
@@ -70,7 +69,7 @@ def maintain_partitions(
     partitions = PostgresPartitions(settings.direct_database or settings.require_database())
 
     def work() -> maintenance.Maintained:
-        return asyncio.run(partitions.maintain(datetime.now(UTC), settings.events_kept, is_dry=dry_run))
+        return asyncio.run(partitions.maintain(None, settings.events_kept, is_dry=dry_run))
 
     if every_h is None:
         done = work()

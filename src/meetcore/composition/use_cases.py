@@ -320,10 +320,10 @@ def _mail_tasks(app: Application) -> tuple[PeriodicTask, ...]:
 
 
 def _upkeep_tasks(app: Application) -> Iterator[PeriodicTask]:
-    ports, policy, every, now = app.ports, app.policy, app.policy.periods, app.runtime.now
+    ports, policy, every = app.ports, app.policy, app.policy.periods
     sends, partitions, log = ports.sender is not None, ports.partitions, ports.verification_log
     if sends and policy.retention.is_limited:
-        remove = erasure.RemovePastRetention(ports.retention, policy.retention, app.runtime)
+        remove = erasure.RemovePastRetention(ports.retention, policy.retention)
         yield PeriodicTask("retention", remove, every.retention_s)
     if ports.lacks_notes:
         report = write_notes.ReportOverdueNotes(ports.store, app.reports.overdue_notes)
@@ -331,7 +331,7 @@ def _upkeep_tasks(app: Application) -> Iterator[PeriodicTask]:
     if sends and partitions is not None:
 
         async def maintain() -> None:
-            app.reports.maintained_partitions(await partitions.maintain(now(), policy.events_kept))
+            app.reports.maintained_partitions(await partitions.maintain(None, policy.events_kept))
 
         yield PeriodicTask("partitions", maintain, every.partitions_s)
     if sends and log is not None and policy.verify_every_s:

@@ -51,6 +51,9 @@ class RetentionStore(Protocol):
     A call returns `None` where another process has its turn, or no round is due.
     """
 
+    async def now(self) -> datetime:
+        """Return the time of the store: a process whose clock is ahead would remove too early, for good."""
+
     async def remove_notes(self, made_before: datetime, portion: int = PORTION) -> Removal | None:
         """Remove notes made before an instant, of the next `portion`, but those in progress."""
 
@@ -123,9 +126,10 @@ class Maintained:
 class Partitions(Protocol):
     """The partitions of the store."""
 
-    async def maintain(self, now: datetime, kept: timedelta, *, is_dry: bool = False) -> Maintained:
+    async def maintain(self, now: datetime | None, kept: timedelta, *, is_dry: bool = False) -> Maintained:
         """Make the coming partitions, and drop those whose rows are all older than `kept`, events first.
 
+        Without `now` it is the time of the store: one whose clock is ahead would drop too early, for good.
         A partition of deliveries stays while one of them is unfinished, and one of attempts while there are
         deliveries of its time. Any number of processes may call it at once. A dry run changes nothing.
         """

@@ -116,6 +116,12 @@ async def test_a_first_round_makes_partitions_ahead_and_once_is_enough(url: str)
     assert (await maintain_as_planned(url, NOW + WEEK)).made == tuple(f"{table}_20270111" for table in KEYS)
 
 
+async def test_without_a_time_the_databases_own_counts(url: str) -> None:
+    done = await PostgresPartitions(url).maintain(None, EVENTS_KEPT)
+    assert (done.ahead, done.dropped) == (AHEAD, ())
+    assert await maintain(url, datetime.now(UTC)) == Maintained(ahead=AHEAD)
+
+
 async def test_rows_of_clocks_that_are_slow_or_fast_go_where_they_belong(url: str) -> None:
     days = (-30, 0, 5.99, 6, 15, 400)
     write(url, *days)

@@ -1,5 +1,7 @@
 """The application as `build` makes it: which parts of the work it can do, by the ports that it has."""
 
+from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 
 from attrs import evolve
@@ -7,9 +9,14 @@ from attrs import evolve
 from meetcore.composition import worker
 from meetcore.composition.application import MailPorts, Part, build
 from meetcore.composition.policy import Periods, Policy, Reports
+from meetcore.domain.requests.retention import Retention
+from meetcore.ports.maintenance import Maintained
+from meetcore.testing.clock import ManualClock
 from meetcore.usecases.requests.erasure import Purge
 from tests.support.fakes import FakeMailer, FakeMailTexts
 from tests.unit.usecases.application import ApplicationHarness, request
+from tests.unit.usecases.fakes import recorded
+from tests.unit.usecases.note_scenario import NoteScenario
 
 
 async def test_an_application_without_a_workers_ports_repeats_nothing(harness: ApplicationHarness) -> None:
@@ -66,6 +73,33 @@ async def test_every_task_runs_on_an_empty_store(harness: ApplicationHarness) ->
         for task in tasks:
             await task.work()
             assert not await task.work(), f"{task.name} leaves nothing to do"
+
+
+async def test_a_process_whose_clock_is_ahead_removes_nothing_before_its_time() -> None:
+    meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
+    harness.clock.set(meeting.end_at)
+    scenario = NoteScenario(harness, meeting)
+    await scenario.record(recorded("rapat", 60.0))
+    await scenario.measure()
+    await scenario.ask()
+    await scenario.finish()
+    await harness.rig.rows("UPDATE meetings SET due_at = NULL")
+    assert len(harness.notes()) == 1
+    rounds: list[datetime | None] = []
+
+    async def maintain(now: datetime | None, kept: timedelta) -> Maintained:
+        rounds.append(now)
+        return Maintained()
+
+    ports = evolve(
+        harness.process().ports, clock=ManualClock(harness.now() + timedelta(days=400)),
+        sender=cast(Any, object()), partitions=cast(Any, SimpleNamespace(maintain=maintain)),
+    )  # fmt: skip
+    application = build(ports, Policy(retention=Retention(note_days=365)))
+    tasks = {task.name: task for task in application.periodic_tasks[Part.WEBHOOKS]}
+    for name in ("retention", "partitions"):
+        await tasks[name].work()
+    assert (len(harness.notes()), rounds) == (1, [None]), "the store's own time counts"
 
 
 async def test_what_is_past_its_time_is_purged(harness: ApplicationHarness) -> None:

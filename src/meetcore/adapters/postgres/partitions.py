@@ -51,9 +51,9 @@ SELECT p.relname AS of_table, c.relname AS name, pg_get_expr(c.relpartbound, c.o
 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent
 WHERE p.oid IN (to_regclass('events'), to_regclass('deliveries'), to_regclass('delivery_attempts'))
 """
-# Whether the role may make and drop partitions.
+# Whether the role may make and drop partitions, and the database's time.
 _STATE = """
-SELECT bool_and(pg_has_role(relowner, 'MEMBER')) AS may_alter FROM pg_class
+SELECT bool_and(pg_has_role(relowner, 'MEMBER')) AS may_alter, clock_timestamp() AS now FROM pg_class
 WHERE oid IN (to_regclass('events'), to_regclass('deliveries'), to_regclass('delivery_attempts'))
 """
 _REFUSAL = "the role does not own the tables: run `meetcore partitions` as their owner every day"
@@ -176,14 +176,17 @@ class PostgresPartitions:
         return await self.maintain(now, now - _EPOCH)
 
     async def maintain(
-        self, now: datetime, kept: timedelta, *, is_dry: bool = False, ahead: int = AHEAD
+        self, now: datetime | None, kept: timedelta, *, is_dry: bool = False, ahead: int = AHEAD
     ) -> Maintained:
         with pool.translated():
             async with await psycopg.AsyncConnection.connect(
                 self._url, autocommit=True, prepare_threshold=None, row_factory=dict_row,
                 application_name=pool.application_name("partitions"), **ENCODING, **pool.network_parameters(self._url),
             ) as session:  # fmt: skip
-                return await _Round(session, now, first_id(now - kept), ahead, is_dry).run()
+                [state] = await (await session.execute(_STATE.encode())).fetchall()
+                now = now or columns.utc(state["now"])
+                refusal = "" if state["may_alter"] or is_dry else _REFUSAL
+                return await _Round(session, now, first_id(now - kept), ahead, is_dry, refusal).run()
 
 
 @define
@@ -193,15 +196,14 @@ class _Round:
     end: UUID
     ahead: int
     is_dry: bool
+    refusal: str
     made: list[str] = field(factory=list)
     dropped: list[str] = field(factory=list)
     waiting: list[str] = field(factory=list)
     is_busy: bool = False
 
     async def run(self) -> Maintained:
-        [state] = await self._rows(_STATE)
-        refusal = "" if state["may_alter"] or self.is_dry else _REFUSAL
-        if not refusal:
+        if not self.refusal:
             for table in KEYS:
                 plan = partial(extension, table, now=self.now, ahead=self.ahead)
                 self.made += await self._apply(table, plan)
@@ -210,7 +212,7 @@ class _Round:
         return Maintained(
             tuple(self.made), tuple(self.dropped), tuple(self.waiting),
             count_ahead(layout_of(await self._rows(LAYOUT)), self.now),
-            self.is_busy, refusal,
+            self.is_busy, self.refusal,
         )  # fmt: skip
 
     async def _drop_old(self, table: str) -> None:

@@ -188,11 +188,10 @@ class RemovePastRetention:
 
     store: RetentionStore
     retention: Retention
-    runtime: Runtime
 
     async def __call__(self) -> None:
         """Remove one portion of each at most."""
-        now = self.runtime.now()
+        now = await self.store.now()
         if (made_before := self.retention.notes_made_before(now)) is not None:
             await self.store.remove_notes(made_before)
         if (ended_before := self.retention.meetings_ended_before(now)) is not None:

@@ -267,7 +267,7 @@ async def test_notes_that_are_past_their_retention_are_not_made_again_while_a_re
     harness.clock.set(meeting.end_at)
     await one.record(recorded("rapat", 60.0))
     await one.measure()
-    remove = RemovePastRetention(harness.rig.retention, Retention(note_days=1), harness.runtime)
+    remove = RemovePastRetention(harness.rig.retention, Retention(note_days=1))
     while (wait_s := due_in_s(harness)) is not None:
         harness.clock.advance(wait_s)
         await remove()

@@ -77,6 +77,11 @@ class PostgresRetention:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
+    async def now(self) -> datetime:
+        with translated():
+            [row] = await self._pool.read(SQL["present"], {})
+            return utc(row["now"])
+
     async def remove_notes(self, made_before: datetime, portion: int = PORTION) -> Removal | None:
         parameters = {
             "before": first_id(made_before),

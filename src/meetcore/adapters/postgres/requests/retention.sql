@@ -31,6 +31,9 @@ WHERE ctid = ANY (ARRAY(
 DELETE FROM api_requests WHERE ctid IN (
     SELECT ctid FROM api_requests WHERE id < %(before)s ORDER BY id LIMIT %(portion)s)
 
+-- present: The time of the store.
+SELECT clock_timestamp() AS now
+
 -- take_turn: Take the turn of a kind of records, where a round is due or in progress.
 SELECT after_id FROM retention_progress WHERE kind = %(kind)s AND due_at <= clock_timestamp()
 FOR NO KEY UPDATE SKIP LOCKED
