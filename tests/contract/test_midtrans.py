@@ -297,6 +297,18 @@ def test_the_signature_covers_order_code_and_amount(name: str):
         midtrans_notifications("another key")(notice.body, {}, NOW)
 
 
+@pytest.mark.parametrize(("status", "is_dispute"), [
+    ("chargeback", True), ("partial_chargeback", True), ("refund", False), ("settlement", False),
+])  # fmt: skip
+def test_a_chargeback_is_a_dispute(status: str, is_dispute: bool):
+    """Midtrans is not asked what became of a payment that was refunded, in part."""
+    about = {**fact("midtrans.notification.expire"), "order_id": str(FACT_ID), "transaction_status": status}
+    notice = _signed(about)
+    said = midtrans_notifications("key")(notice.body, notice.headers, NOW)
+    assert said is not None
+    assert (said.payment_id, said.is_dispute) == (FACT_ID, is_dispute)
+
+
 def _signed(about: dict[str, str]) -> Notice:
     from hashlib import sha512
 

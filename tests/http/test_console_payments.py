@@ -201,10 +201,12 @@ async def test_a_payment_is_refunded_in_part(
     browser = await visitors.operator(OperatorRole.FINANCE)
     payment_id = await paid(customer)
     before, path = await customer.balance(), f"{PAYMENTS}/{payment_id}"
-    for doubt in (Doubt.REVERSED.value, None):
+    now = customer.application.runtime.now()
+    for doubt, closed_at in ((Doubt.REVERSED, now), (Doubt.DISPUTED, None), (Doubt.DISPUTED, now)):
         doubted = "UPDATE payments SET doubt = %s, doubt_closed_at = %s WHERE id = %s RETURNING id"
-        await customer.query(doubted, doubt, doubt and customer.application.runtime.now(), payment_id)
-        assert (f"{path}/refund" in await shown(browser, payment_id)) is (doubt is None)
+        await customer.query(doubted, doubt.value, closed_at, payment_id)
+        is_won = doubt is Doubt.DISPUTED and closed_at is not None
+        assert (f"{path}/refund" in await shown(browser, payment_id)) is is_won
     for amount, reason, problems in (
         ("501", "", ("Write a whole number of credits", "Write 1 to 200 characters.")),
         ("0", "asked for", ("Write a whole number of credits",)),

@@ -16,7 +16,8 @@ refund, chargeback, and the partial ones       reversed
 
 Notifications are verified by their `signature_key`, the SHA-512 of order id, status code, gross amount and
 server key, one after the other. It covers neither the status nor a time: an old one may be sent again, which
-only makes the payment be asked about.
+only makes the payment be asked about. One about a chargeback is a dispute: of a payment that was refunded in
+part the status is not asked for any more.
 """
 
 import base64
@@ -60,7 +61,8 @@ _SHORTEST_PAGE: Final = timedelta(minutes=5)
 _LAST_WORDS: Final = timedelta(minutes=5)
 """How long after its expiry a page may still have an attempt under way."""
 _PAID: Final = frozenset({"settlement", "capture"})
-_REVERSED: Final = frozenset({"refund", "partial_refund", "chargeback", "partial_chargeback"})
+_CHARGEBACKS: Final = frozenset({"chargeback", "partial_chargeback"})
+_REVERSED: Final = _CHARGEBACKS | {"refund", "partial_refund"}
 _ENDED: Final = {
     "deny": GatewayStatus.FAILED, "failure": GatewayStatus.FAILED, "cancel": GatewayStatus.FAILED,
     "expire": GatewayStatus.EXPIRED,
@@ -311,6 +313,7 @@ class _Signed:
     status_code: str
     gross_amount: str
     signature_key: str = field(repr=False)
+    transaction_status: object = None
 
 
 def midtrans_notifications(server_key: str) -> payments.NotificationParser:
@@ -329,7 +332,8 @@ def midtrans_notifications(server_key: str) -> payments.NotificationParser:
         if not hmac.compare_digest(expected.encode(), given):
             raise payments.NotificationInvalid("the signature is wrong")
         known = payment_id(signed.order_id)
-        return None if known is None else payments.Notification(known, _kept(body))
+        is_dispute = str(signed.transaction_status).lower() in _CHARGEBACKS
+        return None if known is None else payments.Notification(known, _kept(body), is_dispute=is_dispute)
 
     return read
 

@@ -29,6 +29,16 @@ from meetcore.usecases.payments.follow_payments import SettlePayment
 from meetcore.usecases.runtime import Runtime
 
 
+def can_be_refunded(payment: Payment) -> bool:
+    """Return whether no money of a payment went back at the gateway, or is disputed.
+
+    The gateway would refuse the refund, and that asks for the money another way, once more; or a refund that
+    was made there would pass for this one.
+    """
+    is_disputed = payment.is_doubtful and payment.doubt is payments.Doubt.DISPUTED
+    return not is_disputed and payment.doubt is not payments.Doubt.REVERSED
+
+
 async def refund_within(
     tx: Transaction, runtime: Runtime, origin: ActionOrigin, now: datetime, payment_id: UUID, credits: int,
     reason: str, *, gateway: str | None = None,
@@ -37,8 +47,7 @@ async def refund_within(
 
     The money is due to be sent back from then on. Raises `NotFound` for a payment that is not there;
     `Conflict`, too, for one of another than the `gateway`, if given: nothing could send its money; and
-    where money of it went back: the gateway's refusal would have it sent once more, another way, or the
-    refund that was made there would pass for this one.
+    where it cannot be refunded from here.
     """
     payment, _ = await tx.payments.load_locked(payment_id)
     if gateway is not None and payment.gateway != gateway:
@@ -47,10 +56,10 @@ async def refund_within(
             "there, and take the credits by an adjustment.",
             payment.id,
         )
-    if payment.doubt is payments.Doubt.REVERSED:
+    if not can_be_refunded(payment):
         raise Conflict(
-            "Money of it went back at the gateway. Send the rest back there, and take the credits by an "
-            "adjustment.",
+            "Money of it went back at the gateway, or is disputed. Send what is left back there, and take "
+            "the credits by an adjustment.",
             payment.id,
         )
     earlier = await tx.payments.load_refund(payment_id)

@@ -20,6 +20,7 @@ from meetcore.domain.payments.payments import ACCEPTABLE, Payment, PaymentStatus
 from meetcore.domain.payments.refunds import refund_amount
 from meetcore.domain.payments.views import PaymentPage
 from meetcore.domain.records.pages import ProposalLine
+from meetcore.usecases.payments.refunds import can_be_refunded
 from meetcore.usecases.requests.console import Movement
 
 PAYMENTS: Final = "/console/payments"
@@ -209,6 +210,7 @@ async def _show(visit: ConsoleVisit, errors: Mapping[str, str]) -> Response:
         doubt=_doubt(visit, payment),
         closed_doubt=visit.text(texts.PAYMENT_DOUBTS[payment.doubt][0]) if payment.doubt else "",
         can_accept=payment.is_doubtful and payment.doubt in ACCEPTABLE,
+        can_be_refunded=can_be_refunded(payment),
         messages=[
             (each, visit.text(texts.MESSAGE_SOURCES[each.source]), each.body[:MAX_SHOWN])
             for each in found.messages
