@@ -324,6 +324,12 @@ async def test_a_refund_is_on_the_payments_page_and_on_its_receipt(
     assert part in (await browser.get(CREDITS)).text
     receipt = text_of(await browser.get(f"{path}/receipt.pdf"))
     assert_contains(receipt, "Refund", "IDR 111,000", "not yet", part)
+    for refused_at in (runtime.now(), None):
+        refused = "UPDATE payment_refunds SET refused_at = %s WHERE payment_id = %s RETURNING payment_id"
+        await customer.query(refused, refused_at, path[-36:])
+        page, receipt = (await browser.get(path)).text, text_of(await browser.get(f"{path}/receipt.pdf"))
+        assert ("The money goes back the way it came" in page) is (refused_at is None)
+        assert ("sends it in another way" in page) is ("another way" in receipt) is (refused_at is not None)
     monkeypatch.undo()
     await ask_gateway(customer, path[-36:])
     assert f"sent the way it came on {today}" in (await browser.get(path)).text.replace(NBSP, " ")

@@ -318,11 +318,12 @@ def _refund(look: Look, found: PaymentPapers) -> Sequence[Block]:
     if refund is None:
         return ()
     sent_at = refund.paid_back_at
+    unsent = look.text(_("not yet") if refund.refused_at is None else _("by the operator, in another way"))
     facts = [
         (look.text("Date (WIB)"), format_day(refund.created_at, language)),
         (look.text("Credits"), format_count(refund.credits, language)),
         (look.text("Amount"), format_money(refund.amount, found.payment.currency, language)),
-        (look.text("Sent back"), format_day(sent_at, language) if sent_at else look.text("not yet")),
+        (look.text("Sent back"), format_day(sent_at, language) if sent_at else unsent),
     ]
     return (Heading(look.text("Refund")), Facts(facts))
 
