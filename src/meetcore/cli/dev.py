@@ -28,7 +28,7 @@ from starlette.routing import BaseRoute
 
 from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, MailInbox, inbox_routes, make_dev_certificate
 from meetcore.adapters.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
-from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.migrate import MigrationRefused, migrate, missing
 from meetcore.adapters.settings import DEFAULT_BASE_URL, SecretStr, Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import configure_logs
 from meetcore.app import Service
@@ -156,14 +156,13 @@ def _serve(
 ) -> None:  # fmt: skip
     """Run database and service until a signal ends them; end the program with an `ExitCode` for a fault."""
     key_file = data_dir / "secrets.key"
-    is_new_key = _keep_secrets_key(key_file)
     try:
         _say("starting PostgreSQL")
         with database as url:
             _say("bringing its schema up to date")
-            is_new_database = any(step.number == 1 for step in migrate(url))
-            if is_new_key and not is_new_database:
-                _refuse_new_key_for_old_data(key_file, database.home)
+            # No other program has the database from here on, and makes a key for it.
+            _keep_secrets_key(key_file, database.home, is_new=any(step.number == 1 for step in missing(url)))
+            migrate(url)
             own = _own_settings(settings, url, listener.getsockname()[1], data_dir)
             runner.run_service(_run(own, listener, data_dir, database, is_for_tests=is_for_tests))
             if not database.is_running:
@@ -172,9 +171,10 @@ def _serve(
     except SettingsRefused as error:
         complain("secrets_key", f"{key_file}: {error}", as_json=False)
         raise SystemExit(ExitCode.SETTINGS) from None
+    except MigrationRefused as error:
+        complain("migration_refused", f"{error}, or take another directory (--data-dir)", as_json=False)
+        raise SystemExit(ExitCode.REFUSED) from None
     except EmbeddedPostgresError as error:
-        if is_new_key:
-            key_file.unlink(missing_ok=True)  # whether it fits the database is not known
         complain("postgres", str(error), as_json=False)
         raise SystemExit(ExitCode.REFUSED) from None
 
@@ -206,17 +206,13 @@ def _own_settings(settings: Settings, url: str, port: int, data_dir: Path) -> Se
     )
 
 
-def _keep_secrets_key(file: Path) -> bool:
-    """Create the key file if it is missing; return whether it did."""
+def _keep_secrets_key(file: Path, directory: Path, *, is_new: bool) -> None:
+    """Create the key file of a new database; refuse to start without that of another: it opens the values."""
     if file.exists():
-        return False
-    write_private(file, base64.urlsafe_b64encode(os.urandom(32)).decode())
-    return True
-
-
-def _refuse_new_key_for_old_data(file: Path, directory: Path) -> None:
-    """Refuse to start if the key of the existing database is missing: a new one could decrypt nothing."""
-    file.unlink()
+        return
+    if is_new:
+        write_private(file, base64.urlsafe_b64encode(os.urandom(32)).decode())
+        return
     message = (
         f"{file} is missing, but the database in {directory} holds what was encrypted with it; "
         f"put it back, or remove {directory}, too, to start over"
