@@ -87,8 +87,12 @@ class ServeProcesses(Multiprocess):
             raise SystemExit(STARTUP_FAILURE)
 
     def keep_subprocess_alive(self) -> None:
-        """Replace each process that has ended or been silent for too long; wait for none."""
-        for place, process in enumerate(self.processes):
+        """Replace each process that has ended or been silent for too long; wait for none.
+
+        One that fails to start is not replaced, as another would fail the same way: on the schema of the next
+        release, or by a changed setting. The others go on; without others it is the end.
+        """
+        for process in list(self.processes):
             if self.should_exit.is_set():
                 return
             if self._answers(process):
@@ -96,13 +100,17 @@ class ServeProcesses(Multiprocess):
             self._asked_at.pop(process, None)
             process.kill()
             process.join()
-            if process.exitcode == STARTUP_FAILURE:  # another one would fail the same way
-                self._has_failed = True
-                self.should_exit.set()
-                log.error("process failed to start", process=process.pid)
-                return
-            self.processes[place] = Process(self.config, self.sockets)
-            self.processes[place].start()
+            if process.exitcode == STARTUP_FAILURE:
+                log.error("process failed to start", process=process.pid, left=len(self.processes) - 1)
+                if self.processes == [process]:
+                    self._has_failed = True
+                    self.should_exit.set()
+                    return
+                self.processes.remove(process)
+                continue
+            replacement = Process(self.config, self.sockets)
+            self.processes[self.processes.index(process)] = replacement
+            replacement.start()
             log.warning("process ended", process=process.pid, exit_code=process.exitcode)
 
     def join_all(self) -> None:

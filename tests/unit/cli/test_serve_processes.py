@@ -30,10 +30,14 @@ def _signals() -> Iterator[None]:
 
 @contextmanager
 def supervised(
-    *, silent_s: int = LONG_S, end_s: float = LONG_S, target: str = "tests.unit.cli.test_serve_processes:app"
+    *,
+    silent_s: int = LONG_S,
+    end_s: float = LONG_S,
+    workers: int = 1,
+    target: str = "tests.unit.cli.test_serve_processes:app",
 ) -> Iterator[ServeProcesses]:
     config = uvicorn.Config(
-        target, port=0, workers=1, log_level="critical", timeout_worker_healthcheck=silent_s
+        target, port=0, workers=workers, log_level="critical", timeout_worker_healthcheck=silent_s
     )
     listening = config.bind_socket()
     processes = ServeProcesses(config, [listening], end_s)
@@ -99,6 +103,21 @@ def test_one_that_cannot_start_ends_them_all() -> None:
     with supervised(target="tests.unit.cli.test_serve_processes:nothing") as processes:
         rounds_until(processes, processes.should_exit.is_set)
         assert len(processes.processes) == 1
+
+
+def test_one_that_cannot_be_replaced_leaves_the_others_at_work() -> None:
+    """As after `meetcore migrate` of the next release, which refuses every new process of this one."""
+    with supervised(workers=2) as processes:
+        lost, left = processes.processes
+        for process in (lost, left):
+            assert process.wait_until_ready(LONG_S)
+        processes.config = uvicorn.Config(
+            "tests.unit.cli.test_serve_processes:nothing", port=0, workers=2, log_level="critical"
+        )
+        lost.process.kill()
+        rounds_until(processes, lambda: processes.should_exit.is_set() or processes.processes == [left])
+        assert not processes.should_exit.is_set()
+        assert left.process.is_alive()
 
 
 def test_processes_that_cannot_start_are_no_success() -> None:
