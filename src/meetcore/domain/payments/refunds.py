@@ -7,6 +7,7 @@ a top-up of its own gives the credits back, and an operator looks at the payment
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 from uuid import UUID
 
 from attrs import evolve, frozen
@@ -55,9 +56,16 @@ class Refund:
     failed_at: datetime | None = None
 
 
+_MULTIPLES: Final = {"BHD": 10, "JOD": 10, "KWD": 10, "OMR": 10, "TND": 10, "MGA": 100}
+"""Units of a currency of which Stripe takes multiples: the last of three decimals is 0, ariary are whole."""
+
+
 def refund_amount(payment: Payment, credits: int) -> int:
-    """Return the money for so many of a payment's credits, tax included, rounded down."""
-    return payment.amount * credits // payment.credits
+    """Return the money for so many of a payment's credits, tax included; a part is rounded down."""
+    if credits == payment.credits:
+        return payment.amount
+    least = _MULTIPLES.get(payment.currency, 1)
+    return payment.amount * credits // payment.credits // least * least
 
 
 def refund_payment(

@@ -175,6 +175,13 @@ def test_money_back_is_in_proportion_and_never_more(credits: int, price: int, da
     assert refund_amount(payment, credits) == price
 
 
+@pytest.mark.parametrize(("currency", "amount"), [("KWD", 3_330), ("MGA", 3_300), ("USD", 3_333)])
+def test_a_part_is_of_an_amount_that_a_gateway_sends(currency: str, amount: int) -> None:
+    payment = evolve(PAID, credits=3, price=10_000, tax=0, currency=currency)
+    assert (refund_amount(payment, 1), refund_amount(payment, 3)) == (amount, 10_000)
+    assert refund_amount(evolve(payment, price=10_001), 3) == 10_001
+
+
 def test_the_year_of_a_receipt_begins_at_midnight_in_wib() -> None:
     assert receipt_year(datetime(2026, 12, 31, 16, 59, tzinfo=UTC)) == 2026
     assert receipt_year(datetime(2026, 12, 31, 17, tzinfo=UTC)) == 2027
