@@ -269,9 +269,9 @@ async def posted(rig: PostgresRig, endpoint: Endpoint, at: datetime) -> tuple[Ev
 
 
 async def claimed(rig: PostgresRig, since: datetime = NOW - EVENTS_KEPT) -> ClaimedBatch:
-    """Claim what is due, of events from an instant on."""
+    """Claim what is due, of events from about an instant on."""
     async with rig.store.begin() as tx:
-        limits = ClaimLimits(per_endpoint=100, per_host=100, events_since=since)
+        limits = ClaimLimits(per_endpoint=100, per_host=100, events_kept=datetime.now(UTC) - since)
         return await tx.deliveries.claim_due(limits, Lease(new_id(), 60.0))
 
 
@@ -316,8 +316,8 @@ async def test_an_event_that_is_past_its_retention_is_not_posted(rig: PostgresRi
     """Before its week is."""
     customer, endpoint = await outbox(rig, 0)
     event, old = await posted(rig, endpoint, NOW)
-    _, young = await posted(rig, endpoint, NOW + timedelta(milliseconds=1))
-    batch = await claimed(rig, since=NOW + timedelta(milliseconds=1))
+    _, young = await posted(rig, endpoint, NOW + timedelta(hours=2))
+    batch = await claimed(rig, since=NOW + timedelta(hours=1))
     assert [one.delivery_id for one in batch.claimed] == [young.id]
     assert list(batch.given_up) == [
         GivenUp(customer.account_id, old.id, endpoint.id, event.id, GiveUpReason.PAST_RETENTION)

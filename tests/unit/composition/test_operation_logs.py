@@ -28,7 +28,7 @@ from meetcore.ports.mails import MailUnavailable
 from meetcore.ports.maintenance import Maintained
 from meetcore.ports.runtime import Lease
 from meetcore.ports.webhook_sender import OutgoingPost
-from meetcore.testing.clock import SeededEntropy
+from meetcore.testing.clock import ManualClock, SeededEntropy
 from meetcore.usecases.mails import SendMails
 from meetcore.usecases.money.turns import FailedBatch
 from meetcore.usecases.runtime import Runtime
@@ -351,6 +351,15 @@ async def test_an_event_of_a_provider_whose_worker_died_is_one_line(rig: Postgre
         await handle()
     [line] = [each for each in lines if each["event"] == "expired lease taken over"]
     assert (line["provider_event_id"], line["tries"]) == (str(id_), 2)
+
+
+async def test_a_worker_whose_clock_is_ahead_gives_no_delivery_up(rig: PostgresRig) -> None:
+    await outbox(rig, 1, secret=SECRET)
+    ahead = Runtime(ManualClock(rig.clock.now() + timedelta(days=400)), SeededEntropy(5))
+    worker = evolve(deliver(rig, Sender(), RetrySchedule()), runtime=ahead)
+    with capture_own_logs() as lines:
+        assert len(await worker.claim(1)) == 1
+    assert lines == []
 
 
 async def test_deliveries_that_end_without_an_attempt_are_one_line_each(rig: PostgresRig) -> None:

@@ -1,7 +1,7 @@
 """Views of endpoints, deliveries and events that the store reads and writes for a decision."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 from uuid import UUID
@@ -17,8 +17,6 @@ HEALTH_SAMPLE: Final = 200
 MAX_ATTEMPTS_READ: Final = 50
 """Attempts that are read of one delivery."""
 
-_FIRST_INSTANT = datetime.min.replace(tzinfo=UTC)
-
 
 @frozen
 class ClaimLimits:
@@ -26,8 +24,8 @@ class ClaimLimits:
 
     An endpoint whose latest attempt failed has `per_failing` in flight until one succeeds: each post to a
     receiver that hangs takes a place for long. At a destination host posts of all accounts count together:
-    `per_host` in flight, `per_host_per_s` taken in any second by the store's clock. Events made before
-    `events_since` are past their retention.
+    `per_host` in flight, `per_host_per_s` taken in any second by the store's clock. Events older than
+    `events_kept`, by that clock, are past their retention.
     """
 
     total: int = 500
@@ -36,7 +34,7 @@ class ClaimLimits:
     per_host: int = 16
     per_host_per_s: int = 50
     per_failing: int = 1
-    events_since: datetime = _FIRST_INSTANT
+    events_kept: timedelta = timedelta(days=9_999)
 
     @property
     def per_host_of_account(self) -> int:

@@ -202,7 +202,7 @@ class DeliverWebhooks:
         """Take up to `limit` deliveries that are due and have room."""
         now = self.runtime.now()
         lease = Lease(self.runtime.new_id(now), self.lease_s)
-        limits = evolve(self.limits, total=limit, events_since=now - self.events_kept)
+        limits = evolve(self.limits, total=limit, events_kept=self.events_kept)
         async with self.store.begin() as tx:
             batch = await tx.deliveries.claim_due(limits, lease)
         for given_up in batch.given_up:

@@ -119,7 +119,7 @@ class PostgresDeliveryRepository(Repository):
             **asdict(limits), **seen, **in_flight,
             "per_host_of_account": limits.per_host_of_account,
             "window": window,
-            "events_since": first_id(limits.events_since),
+            "events_since": first_id(utc(seen["now"]) - limits.events_kept),
             "token": lease.token,
             "lease_s": lease.seconds,
         }  # fmt: skip

@@ -13,7 +13,7 @@ WITH waiting AS (
 )
 SELECT count(*) AS waiting, min(id::text COLLATE "C")::uuid AS oldest, max(id::text COLLATE "C")::uuid AS newest,
     min(event_id::text COLLATE "C")::uuid AS oldest_event, max(event_id::text COLLATE "C")::uuid AS newest_event,
-    (SELECT json_agg(locked_endpoint)::text FROM locked_endpoint) AS endpoints
+    (SELECT json_agg(locked_endpoint)::text FROM locked_endpoint) AS endpoints, statement_timestamp() AS now
 FROM waiting
 
 -- count_in_flight: Count the posts in flight of the accounts and at the hosts of the locked endpoints, with a
