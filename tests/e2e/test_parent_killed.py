@@ -75,11 +75,19 @@ def test_the_processes_of_a_worker_stop(site: Site, redis_url: str) -> None:
             until(
                 lambda: worker.err.read_text().count("meetcore works on") == PROCESSES, "they work", START_S
             )
+            os.kill(max(children), signal.SIGKILL)  # the first is the resource tracker
+            until(
+                lambda: worker.err.read_text().count("meetcore works on") == PROCESSES + 1,
+                "another one works in its place",
+                START_S,
+            )
+            replaced = _children(worker.pid)
             worker.kill()
-            until(lambda: all(map(is_gone, children)), "its processes have ended", START_S)
+            until(lambda: all(map(is_gone, replaced)), "its processes have ended", START_S)
     finally:
         worker.kill()
     log = worker.err.read_text()
+    assert log.count('"process ended"') == 1, "an operator reads of it"
     assert log.count('"parent process ended"') == PROCESSES
     assert not has_fault(log), log
 

@@ -11,6 +11,7 @@ from multiprocessing import get_context
 from multiprocessing.context import SpawnProcess
 from typing import Any, Literal
 
+import structlog
 import uvicorn
 
 from meetcore.adapters.postgres.migrate import Migration, MigrationRefused, migrate, missing
@@ -42,6 +43,8 @@ STOP_TIMEOUT_S = 20.0
 
 MORE_TO_END_S = 4.0
 """Seconds for one of several processes to end, beside the drain and `STOP_TIMEOUT_S`."""
+
+log = structlog.get_logger("meetcore")
 
 
 def serve(
@@ -226,7 +229,10 @@ def _supervise(processes: int, threads: int, only: Literal["webhooks", "notes"] 
     children = [start() for _ in range(processes)]
     while not is_stopping:
         time.sleep(RESTART_PAUSE_S)
-        children = [child if child.is_alive() or is_stopping else start() for child in children]
+        for place, child in enumerate(children):
+            if not (child.is_alive() or is_stopping):
+                log.warning("process ended", process=child.pid, exit_code=child.exitcode)
+                children[place] = start()
     for child in children:
         child.terminate()
     for child in children:
