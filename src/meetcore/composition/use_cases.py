@@ -296,7 +296,7 @@ def _webhook_tasks(app: Application) -> tuple[PeriodicTask, ...]:
             if app.payments.follow is None
             else (PeriodicTask("payments", app.payments.follow, every.payments_s, runs_on_notify=True),)
         ),
-        PeriodicTask("purge", erasure.Purge(app.ports.housekeeping, app.runtime), every.purge_s),
+        PeriodicTask("purge", erasure.Purge(app.ports.housekeeping), every.purge_s),
         PeriodicTask("sign-ins", app.access.sessions.purge, every.purge_s),
         PeriodicTask("grants", app.grants.purge, every.purge_s),
         PeriodicTask("erasures", app.account_data.erase.sweep, every.purge_s),

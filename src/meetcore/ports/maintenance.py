@@ -15,6 +15,9 @@ from attrs import field, frozen
 class Housekeeping(Protocol):
     """Deletes expired records. Each call returns how many."""
 
+    async def now(self) -> datetime:
+        """Return the time of the store, by which records expire."""
+
     async def purge_idempotency(self, older_than_s: float) -> int:
         """Delete idempotency keys first seen longer ago, unless work under them still runs."""
 

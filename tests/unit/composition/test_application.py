@@ -85,6 +85,10 @@ async def test_a_process_whose_clock_is_ahead_removes_nothing_before_its_time() 
     await scenario.finish()
     await harness.rig.rows("UPDATE meetings SET due_at = NULL")
     assert len(harness.notes()) == 1
+    harness.rig.write(
+        "INSERT INTO account_creations SELECT a.id, %(day)s, h.id, 1 FROM accounts a, hosts h LIMIT 1",
+        day=harness.now().date(),
+    )
     rounds: list[datetime | None] = []
 
     async def maintain(now: datetime | None, kept: timedelta) -> Maintained:
@@ -97,16 +101,17 @@ async def test_a_process_whose_clock_is_ahead_removes_nothing_before_its_time() 
     )  # fmt: skip
     application = build(ports, Policy(retention=Retention(note_days=365)))
     tasks = {task.name: task for task in application.periodic_tasks[Part.WEBHOOKS]}
-    for name in ("retention", "partitions"):
+    for name in ("retention", "partitions", "purge"):
         await tasks[name].work()
     assert (len(harness.notes()), rounds) == (1, [None]), "the store's own time counts"
+    assert harness.count("account_creations") == 1
 
 
 async def test_what_is_past_its_time_is_purged(harness: ApplicationHarness) -> None:
     create = harness.create()
     await create(harness.caller, request(), harness.request_key("k"), harness.now())
     ports = harness.process().ports
-    purge = Purge(ports.housekeeping, harness.runtime)
+    purge = Purge(ports.housekeeping)
     await purge()
     assert harness.count("idempotency_keys") == 1
     harness.clock.advance(25 * 3600)

@@ -169,13 +169,12 @@ class Purge:
     """Delete keys of requests, counts of creations, mails, secrets and requests past their time."""
 
     housekeeping: Housekeeping
-    runtime: Runtime
 
     async def __call__(self) -> None:
         """Delete all that is past its time, in portions that block no other work."""
         await self.housekeeping.purge_idempotency(timedelta(hours=KEY_RETENTION_HOURS).total_seconds())
         await self.housekeeping.purge_provider_events(PROVIDER_EVENTS_KEPT.total_seconds())
-        now = self.runtime.now()
+        now = await self.housekeeping.now()
         await self.housekeeping.purge_creations(now.astimezone(UTC).date() - timedelta(days=1))
         await self.housekeeping.purge_mails(MAILS_KEPT.total_seconds())
         await self.housekeeping.purge_previous_secrets(now)

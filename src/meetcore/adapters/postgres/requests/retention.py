@@ -34,6 +34,11 @@ PURGED_AT_ONCE = 5_000
 class PostgresHousekeeping(PooledWrites):
     """Delete what has expired."""
 
+    async def now(self) -> datetime:
+        row = await self._one(SQL["present"])
+        assert row is not None
+        return utc(row["now"])
+
     async def purge_idempotency(self, older_than_s: float) -> int:
         return await self._purge(SQL["purge_idempotency"], {"older_than_s": older_than_s})
 
