@@ -149,6 +149,27 @@ async def test_an_ended_meeting_of_today_is_not_among_those_to_come(
     assert_contains(page, "<h2>Over already</h2>", absent=["<h2>Today and later</h2>"])
 
 
+async def test_meetings_to_come_are_behind_a_page_of_those_that_are_over_already(
+    customer: Customer, visitors: Visitors
+) -> None:
+    meeting = await customer.make_meeting(title="Next")
+    await customer.query(
+        """INSERT INTO meetings SELECT over.* FROM meetings m, generate_series(1, 30) AS n,
+            jsonb_populate_record(m, jsonb_build_object(
+                'id', gen_random_uuid(), 'title', 'Over', 'status', 'ended', 'due_at', NULL,
+                'start_at', %s::timestamptz + n * interval '1 second', 'password', NULL,
+                'join_url', NULL)) AS over
+        WHERE m.id = %s RETURNING id""",
+        cap_day_ends_at(cap_day(datetime.now(UTC))) - timedelta(days=1), meeting["id"],
+    )  # fmt: skip
+    browser = await visitors.member(customer.account_id)
+    first = (await browser.get("/dashboard/meetings")).text
+    assert_contains(first, "<h2>Over already</h2>", absent=("No meeting is planned.",))
+    [link] = re.findall(r'href="([^"]+)" rel="next">Later<', first)
+    later = (await browser.get(html.unescape(link))).text
+    assert TITLE.findall(later) == ["Next", *["Over"] * 5]
+
+
 async def test_the_next_page_goes_on_by_start_with_the_filters(
     customer: Customer, visitors: Visitors
 ) -> None:
