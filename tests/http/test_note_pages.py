@@ -121,6 +121,23 @@ async def test_notes_are_asked_for_by_hand_in_a_language(customer: Customer, vis
     assert (again.status_code, "There is a problem" in again.text) == (422, True)
 
 
+async def test_no_notes_are_offered_of_a_recording_that_is_gone(
+    customer: Customer, visitors: Visitors
+) -> None:
+    recording = await a_recording(customer)
+    browser, meeting = (
+        await visitors.member(customer.account_id),
+        f"/dashboard/meetings/{recording['meeting_id']}",
+    )
+    assert "Have notes written" in (await browser.get(meeting)).text
+    await customer.query(
+        "UPDATE recordings SET expires_at = now() - interval '1 second' WHERE id = %s RETURNING id",
+        recording["id"],
+    )
+    assert (await customer.post("/notes", {"recording_id": recording["id"]})).status_code == 410
+    assert "Have notes written" not in (await browser.get(meeting)).text
+
+
 async def test_a_recording_can_be_played_without_scripts_while_its_notes_are_awaited(
     customer: Customer, visitors: Visitors
 ) -> None:

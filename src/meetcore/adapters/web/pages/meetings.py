@@ -30,6 +30,7 @@ from meetcore.domain.meetings.meetings import (
 from meetcore.domain.members.roles import Action
 from meetcore.domain.money.pricing import PricingTier, Quote, started_minutes
 from meetcore.domain.notes.notes import Language, blocks_new_note, is_in_progress
+from meetcore.domain.notes.recordings import is_gone
 from meetcore.domain.records.pages import MeetingDetails
 from meetcore.usecases.notes.note_charges import NoteRequest
 
@@ -194,7 +195,9 @@ def _note_offers(visit: Visit, found: MeetingDetails) -> list[_NoteOffer]:
             visit.use.by_hand.api.estimate.notulen(started_minutes(each.duration_s)).credits,
         )
         for each in found.recordings
-        if each.duration_s and (languages := [one for one in Language if (each.id, one) not in there])
+        if each.duration_s
+        and not is_gone(each, visit.now)
+        and (languages := [one for one in Language if (each.id, one) not in there])
     ]
 
 
