@@ -116,3 +116,11 @@ async def test_a_rolled_key_shows_its_cap_once(customer: Customer, sign_in: Sign
     assert page.count("has used most of its cap") == 1
     await customer.query("UPDATE api_keys SET daily_cap = 70 WHERE id = %s", key_id)
     assert (await overview(browser)).count("Capped</td>") == 2, "two caps"
+
+
+async def test_a_key_that_has_expired_shows_no_cap(customer: Customer, sign_in: SignIn) -> None:
+    browser, key_id = await sign_in(customer.account_id), customer.key.key.id
+    await customer.query("UPDATE api_keys SET daily_cap = 0, name = 'Capped' WHERE id = %s", key_id)
+    assert_contains(await overview(browser), "Capped</td>", "has used most of its cap")
+    await customer.query("UPDATE api_keys SET expires_at = now() - interval '1 day' WHERE id = %s", key_id)
+    assert_contains(await overview(browser), absent=("Capped</td>", "has used most of its cap"))

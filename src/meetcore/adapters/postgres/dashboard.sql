@@ -22,6 +22,7 @@ WITH spending AS (
     LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
         AND u.day = %(day)s
     WHERE k.account_id = %(account_id)s AND k.daily_cap IS NOT NULL AND k.revoked_at IS NULL
+        AND (k.expires_at IS NULL OR k.expires_at > statement_timestamp())
     ORDER BY COALESCE(k.first_key_id, k.id), k.daily_cap, k.id DESC
 ), met AS (
     SELECT EXISTS (SELECT FROM ledger_day_totals WHERE account_id = %(account_id)s AND kind = 'meeting_charge') AS has_met
