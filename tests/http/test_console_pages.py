@@ -145,6 +145,21 @@ async def test_an_account_shows_its_keys_entries_and_deliveries(
     assert_contains(page, absent=(webhook["secret"], capped.text))
 
 
+async def test_an_account_shows_a_key_that_works_behind_many_that_do_not(
+    customer: Customer, visitors: Visitors
+) -> None:
+    await customer.query(
+        """INSERT INTO api_keys SELECT ended.* FROM api_keys k, generate_series(1, 210) AS n,
+            jsonb_populate_record(k, jsonb_build_object(
+                'id', 'ffffffff' || right(gen_random_uuid()::text, 28), 'name', n, 'revoked_at', now(),
+                'digest', sha256(gen_random_uuid()::text::bytea))) AS ended
+        WHERE k.id = %s RETURNING id""",
+        customer.key.key.id,
+    )
+    browser = await visitors.operator(OperatorRole.SUPPORT)
+    assert str(customer.key.key.id) in (await browser.get(f"{ACCOUNTS}/{customer.account_id}")).text
+
+
 async def test_the_console_names_the_commands_for_what_it_has_no_form_for(
     customer: Customer, visitors: Visitors
 ) -> None:

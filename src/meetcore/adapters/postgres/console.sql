@@ -105,7 +105,9 @@ SELECT {ACCOUNT.select},
         ORDER BY b.created_at, b.user_id)
         FROM memberships b JOIN users u ON u.id = b.user_id WHERE b.account_id = a.id) AS members,
     (SELECT json_agg(k ORDER BY k.id DESC) FROM (
-        SELECT {API_KEY.names} FROM api_keys WHERE account_id = a.id ORDER BY id DESC LIMIT %(keys)s) AS k) AS keys,
+        SELECT {API_KEY.names} FROM api_keys WHERE account_id = a.id
+        ORDER BY revoked_at IS NULL AND (expires_at IS NULL OR expires_at > statement_timestamp()) DESC, id DESC
+        LIMIT %(keys)s) AS k) AS keys,
     (SELECT json_agg(e ORDER BY e.number DESC) FROM (
         SELECT w.number, w.at, t.kind, t.reference_id, w.amount, w.balance_after, t.reference_type,
             CASE WHEN t.reference_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN CASE t.reference_type

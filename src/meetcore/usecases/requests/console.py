@@ -73,8 +73,8 @@ def _end_of_masked(text: str, prefix: str) -> str | None:
 
 MAX_FOUND = 100
 """Accounts in a list."""
-MAX_KEYS = 50
-"""Keys of an account that are shown with it."""
+MAX_KEYS = keys.KEYS_PER_ACCOUNT
+"""Keys of an account that are shown with it: those that work, then the newest of the others."""
 LAST = 10
 """Entries, meetings and deliveries of an account that are shown with it."""
 
