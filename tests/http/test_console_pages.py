@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -239,6 +240,24 @@ async def test_a_cancellation_that_no_process_works_on_is_undone(
     answer = await browser.post(f"{DOUBTS}/{customer.account_id}/{meeting_id}/undo", confirmed="yes")
     assert answer.headers.get("location") == f"{DOUBTS}?done=doubt_undone", answer.text
     assert await status_of(harness, meeting_id) == "scheduled"
+
+
+async def test_a_decision_is_asked_about_again_where_the_doubt_became_another(
+    customer: Customer, visitors: Visitors
+) -> None:
+    meeting_id, browser = await in_doubt(customer), await visitors.operator()
+    path = f"{DOUBTS}/{customer.account_id}/{meeting_id}/undo"
+    change = (
+        "UPDATE meetings SET status = %s, created_at = now() - interval '1 hour' WHERE id = %s RETURNING id"
+    )
+    await customer.query(change, "provisioning", meeting_id)
+    asked = await browser.post(path)
+    assert "Nothing is charged" in asked.text
+    [consent] = re.findall(r'name="confirmed" value="([^"]+)"', asked.text)
+    await customer.query(change, "cancelling", meeting_id)
+    again = await browser.post(path, confirmed=consent)
+    assert again.status_code == 200, again.headers
+    assert_contains(again.text, "the charge with it", 'name="confirmed"')
 
 
 async def test_a_deleted_recording_that_the_provider_keeps_is_listed(

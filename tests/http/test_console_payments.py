@@ -184,7 +184,13 @@ async def test_a_doubt_is_closed_with_a_reason(customer: Customer, visitors: Vis
         "The payment fails.",
         'value="sent back"',
     )
-    done = await browser.post(f"{path}/dismiss", page=path, reason="sent back", confirmed="yes")
+    [consent] = re.findall(r'name="confirmed" value="([^"]+)"', asked)
+    change = "UPDATE payments SET doubt = %s WHERE id = %s RETURNING id"
+    await customer.query(change, Doubt.WRONG_AMOUNT.value, payment_id)
+    again = await browser.post(f"{path}/dismiss", page=path, reason="sent back", confirmed=consent)
+    assert 'name="confirmed"' in again.text, "another doubt than the one that was looked at"
+    await customer.query(change, Doubt.WRONG_CURRENCY.value, payment_id)
+    done = await browser.post(f"{path}/dismiss", page=path, reason="sent back", confirmed=consent)
     assert done.headers["location"] == f"{path}?done=doubt_closed"
     closed = await shown(browser, payment_id)
     assert_contains(closed, "Another currency was paid:", "sent back", absent=(f"{path}/dismiss",))

@@ -94,7 +94,9 @@ def _ask_to(heading: str, texts: Mapping[bool, str], button: str) -> Ask[Console
         for each in found.meetings:
             if (each.account_id, each.id) == wanted:
                 text = visit.text(texts[each.status is MeetingStatus.PROVISIONING])
-                return Question(visit.text(heading, title=each.title), text, visit.text(button))
+                return Question(
+                    visit.text(heading, title=each.title), text, visit.text(button), each.status.value
+                )
         return None
 
     return ask

@@ -106,6 +106,7 @@ async def _ask_to_dismiss(visit: ConsoleVisit) -> Question | None:
         ),
         visit.text(outcome),
         visit.text("Close the doubt"),
+        f"{found.payment.status} {found.payment.doubt}",
     )  # fmt: skip
 
 
