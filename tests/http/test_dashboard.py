@@ -339,3 +339,18 @@ async def test_assets_are_kept_by_their_content(customer: Customer, sign_in: Sig
         assert int(asset.headers["content-length"]) < 6_000, "as it is sent, with gzip"
     assert (await browser.get("/dashboard/assets/000000000000/style.css")).status_code == 404
     assert (await browser.get("/dashboard/assets/000000000000/..%2Fvisit.py")).status_code == 404
+
+
+async def test_own_sessions_are_listed_before_many_of_guests(customer: Customer, visitors: Visitors) -> None:
+    owner = await visitors.member(customer.account_id)
+    await visitors.guest(customer.account_id, Role.VIEWER)
+    await customer.query(
+        """INSERT INTO sessions SELECT idle.* FROM sessions s, generate_series(1, 110) AS n,
+            jsonb_populate_record(s, jsonb_build_object(
+                'id', 'ffffffff' || right(gen_random_uuid()::text, 28),
+                'digest', sha256(gen_random_uuid()::text::bytea),
+                'user_agent', n, 'last_seen_at', now() - interval '1 day')) AS idle
+        WHERE s.account_id = %s AND s.guest_role = 'viewer' RETURNING id""",
+        customer.account_id,
+    )
+    assert "this browser" in (await owner.get("/dashboard/settings")).text

@@ -83,7 +83,7 @@ class Sessions:
     async def list_own(
         self, who: SignedIn | SignedInOperator
     ) -> Sequence[sessions.Session | sessions.OperatorSession]:
-        """Return the open sessions that a person can end, the latest first.
+        """Return the open sessions that a person can end, the own ones and the latest first.
 
         These are a user's own in every account, or an operator's own. One who manages the account's members
         ends those of its guests, and operators' views, too; another guest has the own session alone.
