@@ -185,6 +185,19 @@ async def test_the_end_of_a_meeting_invalidates_the_key_for_the_next(rig: Postgr
     assert await _keys(rig, customer, second) == ["654321"]
 
 
+async def test_the_key_of_a_disabled_host_is_replaced_between_its_meetings(rig: PostgresRig) -> None:
+    customer = await open_customer(rig, 100)
+    host = await _with_key(rig)
+    first, second = await _make(rig, customer), await _make(rig, customer, hours=1)
+    await rig.alone.registry.set_host_active(host.id, is_active=False)
+    await _end(rig, first, invalidates=True)
+    (due,) = await claim_keys(rig)
+    assert await save_key(rig, due, "654321")
+    assert await _keys(rig, customer, second) == ["654321"]
+    await _end(rig, second, invalidates=True)
+    assert await _due(rig) == []
+
+
 async def test_a_cancellation_near_the_start_invalidates_the_key_and_an_early_one_does_not(
     rig: PostgresRig,
 ) -> None:

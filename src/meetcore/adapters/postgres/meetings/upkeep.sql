@@ -1,9 +1,11 @@
--- claim_due_keys: Take hosts whose keys are due; what another transaction holds has its turn in the next round.
--- The condition is that of the index over them.
+-- claim_due_keys: Take hosts whose keys are due; what another transaction holds has its turn in the next round. A
+-- disabled host is taken while it has meetings: the key of one that is over would open the next. The first two
+-- conditions are those of the index over them.
 WITH due AS (
-    SELECT id FROM hosts
-    WHERE key_due_at IS NOT NULL AND is_active AND max_concurrent = 1 AND key_due_at <= clock_timestamp()
-    ORDER BY key_due_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+    SELECT h.id FROM hosts h
+    WHERE h.key_due_at IS NOT NULL AND h.max_concurrent = 1 AND h.key_due_at <= clock_timestamp()
+        AND (h.is_active OR EXISTS (SELECT FROM host_reservations r WHERE r.host_id = h.id))
+    ORDER BY h.key_due_at LIMIT %(limit)s FOR NO KEY UPDATE OF h SKIP LOCKED
 )
 UPDATE hosts h
 SET host_key = NULL, key_token = %(token)s, key_due_at = clock_timestamp() + %(lease_s)s * interval '1 second'

@@ -464,7 +464,7 @@ CREATE TABLE hosts (
     use_rank           bigint NOT NULL GENERATED ALWAYS AS (uses / 16) STORED
 ) WITH (fillfactor = 50);
 CREATE INDEX hosts_best_fit ON hosts (capacity, use_rank, id) WHERE is_active;
-CREATE INDEX hosts_key_due ON hosts (key_due_at) WHERE key_due_at IS NOT NULL AND is_active AND max_concurrent = 1;
+CREATE INDEX hosts_key_due ON hosts (key_due_at) WHERE key_due_at IS NOT NULL AND max_concurrent = 1;
 
 -- How many meetings were made for an account on a day (UTC) on a host, where the provider limits them.
 CREATE TABLE account_creations (
