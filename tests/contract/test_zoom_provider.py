@@ -141,6 +141,14 @@ async def test_a_host_with_a_hundred_today_is_unavailable_until_midnight_in_utc(
         assert len(zoom.made) == 3
 
 
+async def test_a_day_that_is_full_just_after_midnight_is_the_one_before(zoom: Zoom, order: ProviderOrder):
+    zoom.clock.set(datetime(2026, 11, 25, 0, 0, 30, tzinfo=UTC))
+    zoom.stand_in.faults.plan(Fault("rate_daily_user", "create"))
+    with pytest.raises(HostUnavailable) as caught:
+        await zoom.provider.create(order)
+    assert caught.value.until == datetime(2026, 11, 25, tzinfo=UTC)
+
+
 @pytest.mark.parametrize(("turn", "code"), [({"exists": False}, 1001), ({"type": 1}, 3161)])
 async def test_a_host_that_zoom_refuses_is_unavailable_for_an_hour(zoom: Zoom, order, turn, code: int):
     user = zoom.stand_in.account.known("host-1")

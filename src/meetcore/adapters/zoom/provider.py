@@ -46,6 +46,7 @@ _PAGE_SIZE: Final = 300
 _MAX_PAGES: Final = 40
 _NOT_RUNNING: Final = ("waiting", "finished")
 _HOST_PAUSE: Final = timedelta(hours=1)
+_CLOCKS_DIFFER_BY: Final = timedelta(minutes=1)
 
 
 class ZoomProvider:
@@ -190,7 +191,8 @@ class ZoomProvider:
     def _refusal_of_host(self, response: schemas.ZoomResponse, host: str) -> ProviderRefused:
         refusal = self._refusal("create", response, host=host)
         if response.status == 429 and schemas.limit_of(response) is schemas.Limit.HOST_DAY:
-            return HostUnavailable(str(refusal), schemas.next_utc_midnight(self._now()))
+            # Just after midnight the full day is the one before: of a slow answer, or by a clock ahead.
+            return HostUnavailable(str(refusal), schemas.next_utc_midnight(self._now() - _CLOCKS_DIFFER_BY))
         if response.code in (_NO_USER, _NO_LICENCE):
             return HostUnavailable(str(refusal), self._now() + _HOST_PAUSE)
         return refusal
