@@ -246,6 +246,14 @@ async def test_removing_sends_no_reminder(zoom: Zoom, order: ProviderOrder):
     assert zoom.stand_in.requests[-1].query == {"schedule_for_reminder": "false"}
 
 
+async def test_a_meeting_whose_host_zoom_no_longer_has_is_gone(zoom: Zoom, order: ProviderOrder):
+    name = (await zoom.provider.create(order)).provider_meeting_id
+    zoom.stand_in.faults.plan(*(Fault("user_not_found", call) for call in ("delete", "get", "status")))
+    assert await zoom.provider.remove(name) is ProviderMeetingState.GONE
+    assert await zoom.provider.read(name) is None
+    await zoom.provider.end(name)
+
+
 async def test_a_meeting_without_participants_is_already_ended(zoom: Zoom, order: ProviderOrder):
     made = await zoom.provider.create(order)
     await zoom.provider.end(made.provider_meeting_id)
@@ -319,9 +327,9 @@ CALLS = ("create", "list", "get", "delete", "status", "host_key", "recordings")
 HAS_A_MEANING = {
     "create": {"user_not_found", "not_licensed_to_schedule", "rate_daily_user"},
     "list": {"user_not_found"},
-    "get": {"meeting_not_found"},
-    "delete": {"meeting_not_found", "delete_in_progress", "delete_ended"},
-    "status": {"meeting_not_found", "delete_ended"},
+    "get": {"meeting_not_found", "user_not_found"},
+    "delete": {"meeting_not_found", "user_not_found", "delete_in_progress", "delete_ended"},
+    "status": {"meeting_not_found", "user_not_found", "delete_ended"},
     "host_key": set(),
     "recordings": {"meeting_not_found", "no_recording"},
 }

@@ -5,7 +5,7 @@ refusal                        meaning
 =============================  =====================================================================
 1001, 3161 on create           host missing or without licence: unavailable for an hour
 429 of a host's day            unavailable until 00:00 UTC
-3001                           no such meeting
+3001, 1001 on a meeting        no such meeting: Zoom deletes a user's meetings with the user
 3002, 3007 on remove           running; ended
 any other                      refused; status and code are logged
 =============================  =====================================================================
@@ -40,6 +40,8 @@ _NO_MEETING: Final = 3001
 _IN_PROGRESS: Final = 3002
 _ENDED: Final = 3007
 _NO_LICENCE: Final = 3161
+
+_GONE: Final = (_NO_MEETING, _NO_USER)
 
 _PAGE_SIZE: Final = 300
 # Pages of unexpired meetings: a hundred a day for thirty days past, and as many to come.
@@ -114,7 +116,7 @@ class ZoomProvider:
         )
         if response.is_done:
             return ProviderMeetingState.REMOVED
-        if response.code == _NO_MEETING:
+        if response.code in _GONE:
             return ProviderMeetingState.GONE
         if response.code == _IN_PROGRESS:
             return ProviderMeetingState.IN_PROGRESS
@@ -128,7 +130,7 @@ class ZoomProvider:
         response = await self._calls.ask(
             "PUT", f"/meetings/{provider_meeting_id}/status", body={"action": "end"}
         )
-        if response.is_done or response.code in (_NO_MEETING, _ENDED):
+        if response.is_done or response.code in (*_GONE, _ENDED):
             return
         # Zoom does not document its error for a meeting that is not running, so read the meeting.
         made = await self._meeting(provider_meeting_id)
@@ -184,7 +186,7 @@ class ZoomProvider:
         response = await self._calls.ask("GET", f"/meetings/{segment(provider_meeting_id)}")
         if response.is_done:
             return schemas.decoded(response, schemas.Made)
-        if response.code == _NO_MEETING:
+        if response.code in _GONE:
             return None
         raise self._refusal("get", response)
 
