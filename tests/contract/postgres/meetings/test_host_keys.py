@@ -144,6 +144,16 @@ async def test_a_later_meeting_waits_until_the_host_is_left(rig: PostgresRig) ->
     assert await _keys(rig, customer, later) == [KEY]
 
 
+async def test_a_meeting_made_before_one_that_shows_its_key_has_another(rig: PostgresRig) -> None:
+    customer, other = await open_customer(rig, 100), await open_customer(rig, 100)
+    await _with_key(rig)
+    start = datetime.now(UTC) + timedelta(minutes=14)
+    await scheduled(rig, customer, MeetingSpec(start, credits=1))
+    assert await claim_keys(rig) == []
+    await scheduled(rig, other, MeetingSpec(start - timedelta(minutes=10), minutes=10, credits=1))
+    assert len(await claim_keys(rig)) == 1
+
+
 async def test_a_host_of_several_meetings_at_a_time_has_no_key_to_show(rig: PostgresRig) -> None:
     customer = await open_customer(rig, 100)
     await _with_key(rig, max_concurrent=2)

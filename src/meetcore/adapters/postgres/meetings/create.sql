@@ -130,6 +130,8 @@ SELECT waited.id FROM locked CROSS JOIN LATERAL (
 
 -- save_provisioning: Write a meeting that is about to be made, all or nothing: without the slot of the host that
 -- it needs no row is written and no row is returned.
+-- The host's key is replaced where the next meeting on it may have shown the key: 15 minutes before it, by a clock that is
+-- up to a minute ahead (`domain.meetings.meetings.can_have_shown_host_key`).
 WITH reserved AS (
     INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, during)
     SELECT %(account_id)s, %(meeting_id)s, h.id, slot.n, tstzrange(%(start_at)s, %(end_at)s)
@@ -144,7 +146,11 @@ WITH reserved AS (
     RETURNING host_id
 ), host AS (
     UPDATE hosts SET uses = uses + 1, creations_on = GREATEST(creations_on, %(today)s::date),
-        creations = CASE WHEN creations_on >= %(today)s THEN creations + 1 ELSE 1 END
+        creations = CASE WHEN creations_on >= %(today)s THEN creations + 1 ELSE 1 END,
+        key_due_at = CASE WHEN EXISTS (
+            SELECT FROM host_reservations r WHERE r.host_id = hosts.id AND lower(r.during) >= %(end_at)s::timestamptz
+                AND lower(r.during) < statement_timestamp() + interval '16 minutes'
+        ) THEN statement_timestamp() ELSE key_due_at END
     WHERE id = (SELECT host_id FROM reserved)
 ), counted AS (
     INSERT INTO account_creations AS known (account_id, day, host_id, creations)
@@ -241,7 +247,11 @@ WITH unchanged AS MATERIALIZED (
     RETURNING host_id
 ), host AS (
     UPDATE hosts SET uses = uses + 1, creations_on = GREATEST(creations_on, %(today)s::date),
-        creations = CASE WHEN creations_on >= %(today)s THEN creations + 1 ELSE 1 END
+        creations = CASE WHEN creations_on >= %(today)s THEN creations + 1 ELSE 1 END,
+        key_due_at = CASE WHEN EXISTS (
+            SELECT FROM host_reservations r WHERE r.host_id = hosts.id AND lower(r.during) >= %(end_at)s::timestamptz
+                AND lower(r.during) < statement_timestamp() + interval '16 minutes'
+        ) THEN statement_timestamp() ELSE key_due_at END
     WHERE id = (SELECT host_id FROM reserved)
 ), guard AS (
     SELECT %(account_id)s::uuid AS account_id, host_id FROM reserved
