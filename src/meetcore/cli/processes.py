@@ -11,7 +11,6 @@ from multiprocessing import get_context
 from multiprocessing.context import SpawnProcess
 from typing import Any, Literal
 
-import structlog
 import uvicorn
 
 from meetcore.adapters.postgres.migrate import Migration, MigrationRefused, migrate, missing
@@ -43,8 +42,6 @@ STOP_TIMEOUT_S = 20.0
 
 MORE_TO_END_S = 4.0
 """Seconds for one of several processes to end, beside the drain and `STOP_TIMEOUT_S`."""
-
-log = structlog.get_logger("meetcore")
 
 
 def serve(
@@ -226,7 +223,10 @@ def _supervise(processes: int, threads: int, only: Literal["webhooks", "notes"] 
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    children = [start() for _ in range(processes)]
+    # Before `adapters.system` it would import rich.
+    import structlog
+
+    log, children = structlog.get_logger("meetcore"), [start() for _ in range(processes)]
     while not is_stopping:
         time.sleep(RESTART_PAUSE_S)
         for place, child in enumerate(children):
