@@ -4,7 +4,7 @@
 WITH due AS (
     SELECT h.id FROM hosts h
     WHERE h.key_due_at IS NOT NULL AND h.max_concurrent = 1 AND h.key_due_at <= clock_timestamp()
-        AND (h.is_active OR EXISTS (SELECT FROM host_reservations r WHERE r.host_id = h.id))
+        AND (h.is_active OR (SELECT true FROM host_reservations r WHERE r.host_id = h.id LIMIT 1))
     ORDER BY h.key_due_at LIMIT %(limit)s FOR NO KEY UPDATE OF h SKIP LOCKED
 )
 UPDATE hosts h
