@@ -248,14 +248,14 @@ async def test_an_owner_lists_and_ends_guests_and_operators_views(at: AccessHarn
         await at.view(await at.operator()),
     )
     ids = [view.session.id, two.session.id, one.session.id]
-    assert [each.id for each in await sessions.list_own(owner)] == [*ids, owner.session.id]
+    assert [each.id for each in await sessions.list_own(owner)] == [owner.session.id, *ids]
     assert [each.id for each in await sessions.list_own(one)] == ids, "a guest who is an owner"
     for ended in ids[:2]:
         await sessions.end_own(owner, ended, None)
         with pytest.raises(NotFound):
             await sessions.end_own(owner, ended, None)
     assert await sessions.find(view.token) is None
-    assert list(await sessions.list_own(owner)) == [one.session, owner.session]
+    assert list(await sessions.list_own(owner)) == [owner.session, one.session]
 
 
 async def test_other_roles_and_other_accounts_neither_see_nor_end_guests(at: AccessHarness) -> None:
