@@ -170,7 +170,11 @@ class SimulatedDatabase:
 
     async def carry_out(self, connection: SimulatedConnection, steps: Any) -> Any:
         """Carry out a statement, or wait until it has its lock."""
-        await asyncio.sleep(self.loop.random.random() * 0.002)
+        try:
+            await asyncio.sleep(self.loop.random.random() * 0.002)
+        except asyncio.CancelledError:
+            self.leave(connection)  # as the driver, which waits only after it has sent
+            raise
         if self.cut("before"):
             self.leave(connection)
             raise OperationalError("the connection was lost before the statement")
