@@ -224,13 +224,15 @@ def follow(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_erased:
         return _follow_paid(payment, answer, now, is_erased=is_erased)
     if answer.status is GatewayStatus.PENDING:
         return looked(payment, now)
-    is_reversed = answer.status is GatewayStatus.REVERSED and payment.status is PaymentStatus.PAID
+    # Of a pending payment, too: a part may have gone back, or a dispute may be won.
+    is_reversed = answer.status is GatewayStatus.REVERSED and payment.status in _REVERSIBLE
     if is_reversed or _is_acceptable(payment):  # what had arrived is not there any more
         return _doubted(payment, Doubt.REVERSED)
     status = find_step(TRANSITIONS, payment.status, _ENDED[answer.status])
     return evolve(payment, next_look_at=None) if status is None else _ended(payment, status, now)
 
 
+_REVERSIBLE: Final = frozenset({PaymentStatus.PENDING, PaymentStatus.PAID})
 _ENDED: Final = {
     GatewayStatus.FAILED: PaymentEvent.FAIL,
     GatewayStatus.EXPIRED: PaymentEvent.EXPIRE,

@@ -52,7 +52,6 @@ def test_the_amount_is_price_and_tax() -> None:
     (GatewayStatus.PAID, PaymentStatus.PAID),
     (GatewayStatus.FAILED, PaymentStatus.FAILED),
     (GatewayStatus.EXPIRED, PaymentStatus.EXPIRED),
-    (GatewayStatus.REVERSED, PaymentStatus.FAILED),
 ])  # fmt: skip
 def test_a_pending_payment_ends_as_the_gateway_says(answer: GatewayStatus, status: PaymentStatus) -> None:
     after = payments.follow(PENDING, said(answer), LATER)
@@ -122,6 +121,13 @@ def test_money_that_went_back_is_in_doubt() -> None:
     for status in (PaymentStatus.REFUNDED, PaymentStatus.FAILED, PaymentStatus.EXPIRED):
         before = in_state(status)
         assert payments.follow(before, said(GatewayStatus.REVERSED), LATER) == before
+
+
+def test_money_that_went_back_before_the_first_look_is_in_doubt() -> None:
+    after = payments.follow(PENDING, said(GatewayStatus.REVERSED), LATER)
+    assert after == evolve(PENDING, doubt=Doubt.REVERSED, next_look_at=None)
+    closed = payments.dismiss(after, LATER)
+    assert (closed.status, closed.is_doubtful) == (PaymentStatus.FAILED, False)
 
 
 @pytest.mark.parametrize("doubt", sorted(payments.ACCEPTABLE))
