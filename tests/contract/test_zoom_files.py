@@ -292,6 +292,16 @@ async def test_no_more_than_a_bounded_number_of_sessions_is_asked_for(zoom: Zoom
     assert ("zoom_lists_too_many_sessions", {"sessions": 60, "limit": 50}) in zoom.log.lines
 
 
+async def test_many_sessions_are_asked_for_within_a_lease(zoom: Zoom, file: RecordingFile):
+    (made,) = zoom.made
+    for _ in range(40):
+        zoom.stand_in.close_session(zoom.stand_in.open_session(made))
+    zoom.stand_in.terms.latency_s = 0.05
+    zoom.stand_in.most_in_flight = 0
+    assert await zoom.provider.files.find(made) == (file,)
+    assert 4 <= zoom.stand_in.most_in_flight <= 8, "one after the other outlasts the lease of a search"
+
+
 @pytest.mark.parametrize("call", ["recordings", "instances"])
 @pytest.mark.parametrize("fault", ["validation", "missing_scope", "500", "garbage"])
 async def test_sessions_that_cannot_be_asked_for_are_not_taken_as_empty(zoom: Zoom, fault: str, call: str):

@@ -9,8 +9,9 @@ A meeting's number is held in any number of sessions, each with a uuid. In calls
 means the latest one, so every session is asked for by its uuid.
 """
 
+import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -39,6 +40,8 @@ _MAX_CHUNK_BYTES: Final = 1024 * 1024
 # Each is a request, of those of a second that all the work shares. A meeting has one or two; a host who
 # leaves and returns makes more, and files of those beyond are known from their events.
 _MAX_SESSIONS: Final = 50
+# One by one, those of a meeting with many sessions would outlast the lease of the search.
+_SESSIONS_AT_ONCE: Final = 8
 _NO_MEETING: Final = 3001
 _NO_RECORDING: Final = 3301
 _REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
@@ -78,7 +81,7 @@ class ZoomRecordingFiles:
         try:
             latest = await self._recording(provider_meeting_id)
             uuids = dict.fromkeys((*session_ids, *await self._sessions(provider_meeting_id)))
-            others = [await self._recording(_uuid_segment(uuid)) for uuid in uuids if uuid != latest.uuid]
+            others = await self._recordings([uuid for uuid in uuids if uuid != latest.uuid])
             found = [file for each in (latest, *others) for file in schemas.recorded_files(each)]
         except (ProviderRefused, ProviderUnknown) as error:
             raise FilesUnavailable(str(error)) from None
@@ -86,9 +89,16 @@ class ZoomRecordingFiles:
             raise FilesUnavailable("zoom: malformed time of a recording") from None
         return tuple({file.provider_file_id: file for file in found}.values())
 
+    async def _recordings(self, uuids: Sequence[str]) -> list[schemas.ListedRecording]:
+        found: list[schemas.ListedRecording] = []
+        for first in range(0, len(uuids), _SESSIONS_AT_ONCE):
+            part = uuids[first : first + _SESSIONS_AT_ONCE]
+            found += await asyncio.gather(*(self._recording(uuid) for uuid in part))
+        return found
+
     async def _recording(self, name: str) -> schemas.ListedRecording:
         """Return the recording of a session, by its uuid or the meeting's number; an empty one if none."""
-        response = await self._calls.ask("GET", f"/meetings/{name}/recordings")
+        response = await self._calls.ask("GET", f"/meetings/{_uuid_segment(name)}/recordings")
         if response.is_done:
             return schemas.decoded(response, schemas.ListedRecording)
         if response.code in (_NO_RECORDING, _NO_MEETING):
