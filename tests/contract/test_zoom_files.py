@@ -282,6 +282,14 @@ async def test_a_file_of_a_session_of_a_deleted_meeting_is_found_by_its_session(
     assert zoom.stand_in.account.contents == {}
 
 
+async def test_a_recording_of_a_host_that_was_deleted_at_zoom_is_gone(zoom: Zoom, file: RecordingFile):
+    (made,) = zoom.made
+    for call in ("recordings", "instances", "delete_file"):
+        zoom.stand_in.faults.plan(Fault("user_not_found", call, times=None))
+    assert await zoom.provider.files.find(made, [file.session_id]) == ()
+    await zoom.provider.files.remove(made, file)
+
+
 async def test_no_more_than_a_bounded_number_of_sessions_is_asked_for(zoom: Zoom, file: RecordingFile):
     (made,) = zoom.made
     for _ in range(60):

@@ -42,8 +42,11 @@ _MAX_CHUNK_BYTES: Final = 1024 * 1024
 _MAX_SESSIONS: Final = 50
 # One by one, those of a meeting with many sessions would outlast the lease of the search.
 _SESSIONS_AT_ONCE: Final = 8
+_NO_USER: Final = 1001
 _NO_MEETING: Final = 3001
 _NO_RECORDING: Final = 3301
+# With a user Zoom deletes its meetings and recordings.
+_GONE: Final = (_NO_RECORDING, _NO_MEETING, _NO_USER)
 _REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
 _UNSATISFIED: Final = re.compile(r"bytes \*/(\d{1,18})")
@@ -101,14 +104,14 @@ class ZoomRecordingFiles:
         response = await self._calls.ask("GET", f"/meetings/{_uuid_segment(name)}/recordings")
         if response.is_done:
             return schemas.decoded(response, schemas.ListedRecording)
-        if response.code in (_NO_RECORDING, _NO_MEETING):
+        if response.code in _GONE:
             return schemas.ListedRecording([])
         raise self._refusal("find", response)
 
     async def _sessions(self, provider_meeting_id: str) -> list[str]:
         """Return the uuids of the sessions that are over, the latest `_MAX_SESSIONS` of them."""
         response = await self._calls.ask("GET", f"/past_meetings/{provider_meeting_id}/instances")
-        if response.code == _NO_MEETING:
+        if response.code in _GONE:
             return []
         if not response.is_done:
             raise self._refusal("sessions", response)
@@ -145,7 +148,7 @@ class ZoomRecordingFiles:
             response = await self._calls.ask("DELETE", path, params={"action": "delete"})
         except (ProviderRefused, ProviderUnknown) as error:
             raise FilesUnavailable(str(error)) from None
-        if not response.is_done and response.code not in (_NO_RECORDING, _NO_MEETING):
+        if not response.is_done and response.code not in _GONE:
             raise self._refusal("remove", response)
 
     async def aclose(self) -> None:
