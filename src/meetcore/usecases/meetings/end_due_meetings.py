@@ -31,8 +31,11 @@ PROVIDER_GRACE: Final = timedelta(minutes=5)
 CLEAR_FOR: Final = timedelta(days=2)
 """How long after its end a meeting is tried to be ended: no provider lets one run for over 30 hours."""
 
-CHECKS_AFTER_S: Final = (5, 10, 30, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 24 * 3600)
+CHECKS_AFTER_S: Final[tuple[int, ...]] = (5, 10, 30, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 24 * 3600)
 """Seconds from one look for a meeting's recording to the next; the first is at its end."""
+
+UNANSWERED_CHECKS: Final = 7
+"""How many looks more, a day apart, a recording gets while the provider does not answer."""
 
 _MAX_CLEAR_AFTER_S: Final = 900.0
 
@@ -157,16 +160,16 @@ class EndDueMeetings:
 
     async def _look_for_recording(self, due: views.DueMeeting) -> None:
         """Look for the files of every session; after the last look without any, give the surcharge back."""
-        meeting = due.meeting
+        meeting, recorded, waits = due.meeting, frozenset[str](), CHECKS_AFTER_S
         try:
             recorded = await self.sync_recording_files.of_meeting(meeting)
-        except recording_files.FilesUnavailable:
-            recorded = frozenset()
-        is_last = due.recording_checks > len(CHECKS_AFTER_S)
+        except recording_files.FilesUnavailable:  # there may be one: this look is not the last
+            waits += CHECKS_AFTER_S[-1:] * UNANSWERED_CHECKS
+        is_last = due.recording_checks > len(waits)
         async with self.store.begin() as tx:
             held = await tx.meetings.load_sessions(meeting.account_id, meeting.id)
             is_complete = bool(recorded) and recorded.issuperset(session.id for session in held)
-            again_s = None if is_complete or is_last else CHECKS_AFTER_S[due.recording_checks - 1]
+            again_s = None if is_complete or is_last else waits[due.recording_checks - 1]
             deliveries = await self.conclude_recording(tx, meeting, is_last=is_last)
             await tx.meetings.schedule_next_check(meeting, again_s, is_cleared=True)
         if deliveries:

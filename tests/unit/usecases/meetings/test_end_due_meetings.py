@@ -209,6 +209,31 @@ async def test_a_recording_that_never_comes_is_given_back_and_its_notes_fail(aut
     harness.prove()
 
 
+async def test_a_recording_is_not_given_back_by_a_last_look_without_an_answer():
+    harness, meeting = await recorded_meeting()
+    for _ in CHECKS_AFTER_S:
+        await harness.end_due_meetings().sweep()
+        harness.clock.advance(due_in_s(harness) or 0.0)
+    harness.fault_plan.plan("find", FilesUnavailable("x"))
+    await harness.end_due_meetings().sweep()
+    assert (due_in_s(harness), meeting.credits_refunded) == (24 * 3600, None)
+    harness.fake_recordings.put(meeting.provider_meeting_id or "", recorded("rapat"))
+    harness.clock.advance(24 * 3600)
+    await harness.end_due_meetings().sweep()
+    assert (len(harness.recordings()), due_in_s(harness)) == (1, None)
+    assert harness.meetings()[0].credits_refunded is None
+
+
+async def test_a_recording_that_no_provider_answers_for_is_given_back_after_another_week():
+    harness, meeting = await recorded_meeting()
+    harness.fake_recordings.provider = "zoom"
+    while (wait_s := due_in_s(harness)) is not None:
+        harness.clock.advance(wait_s)
+        await harness.end_due_meetings().sweep()
+    assert harness.meetings()[0].credits_refunded == meeting.recording_credits
+    assert harness.now() - meeting.end_at > timedelta(days=8)
+
+
 async def test_a_recording_is_given_back_once_after_a_crash_at_any_point() -> None:
     for point in crash_points():
         meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
