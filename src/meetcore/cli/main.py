@@ -86,7 +86,7 @@ def make_program(*, is_whole: bool) -> App:
         help=HELP if is_whole else HELP_OF_CUSTOMERS,
         help_format="plaintext",
         version_flags=["--version"],
-        suppress_keyboard_interrupt=False,  # it would end with 130
+        suppress_keyboard_interrupt=False,  # a service would end with 130
     )
     for name, place, text in COMMANDS:
         if is_whole or name in FOR_CUSTOMERS:
@@ -119,7 +119,8 @@ def main(arguments: list[str] | None = None) -> None:
         complain("usage", f"{_describe(error)} --help lists the options.", as_json=as_json)
         raise SystemExit(ExitCode.USAGE) from None
     except KeyboardInterrupt:
-        raise SystemExit(ExitCode.DONE) from None
+        is_service = bool(tokens) and tokens[0] in SERVICES
+        raise SystemExit(ExitCode.DONE if is_service else ExitCode.INTERRUPTED) from None
     except ImportError:
         raise
     except Exception as error:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import Annotated
 
 import structlog
@@ -12,7 +13,7 @@ from meetcore.adapters.postgres.partitions import PostgresPartitions
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs
 from meetcore.cli import inputs, runner
-from meetcore.cli.output import ExitCode, complain, print_message, progress, show
+from meetcore.cli.output import ExitCode, complain, print_message, progress, show, until_unread
 from meetcore.composition import configuration, infrastructure
 from meetcore.composition.application import Application
 from meetcore.ports import maintenance, store
@@ -40,8 +41,9 @@ def check_health(*, json: inputs.Json = False) -> None:
         ]
         show({"is_healthy": is_healthy, "checks": checks}, as_json=True)
     else:
-        for name, result in results.items():
-            print_message(f"{result.status.value:<9}{name:<12}{result.message}")
+        with until_unread():
+            for name, result in results.items():
+                print_message(f"{result.status.value:<9}{name:<12}{result.message}")
     if not is_healthy:
         raise SystemExit(ExitCode.REFUSED)
 
@@ -77,13 +79,14 @@ def maintain_partitions(
         if done.needs_attention and not dry_run:
             raise SystemExit(ExitCode.REFUSED)
         return
-    while True:
-        try:
-            _show_partitions(work(), is_dry=dry_run, as_json=json)
-        except store.StoreUnavailable as error:
-            _, reason = runner.store_failure(error)
-            log.warning("partitions not looked after", reason=reason, again_in_h=every_h)
-        time.sleep(every_h * 3600)
+    with suppress(KeyboardInterrupt):
+        while True:
+            try:
+                _show_partitions(work(), is_dry=dry_run, as_json=json)
+            except store.StoreUnavailable as error:
+                _, reason = runner.store_failure(error)
+                log.warning("partitions not looked after", reason=reason, again_in_h=every_h)
+            time.sleep(every_h * 3600)
 
 
 def _show_partitions(done: maintenance.Maintained, *, is_dry: bool, as_json: bool) -> None:

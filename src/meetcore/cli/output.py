@@ -5,10 +5,11 @@ as text, and with `--json` to standard output as `{"error": {...}}` too.
 
     0  done                           3  a setting is impossible or missing
     1  refused, with the reason       4  the database does not answer
-    2  the command line is not valid
+    2  the command line is not valid  130  interrupted, before it was done
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,19 +35,31 @@ class ExitCode(IntEnum):
     USAGE = 2
     SETTINGS = 3
     STORE_UNAVAILABLE = 4
+    INTERRUPTED = 130
+
+
+@contextmanager
+def until_unread() -> Iterator[None]:
+    """Write to standard output until nothing reads it any more, as behind `| head -1`; the rest is dropped."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes once more at its end
 
 
 def show(record: Record | Sequence[Record], *, as_json: bool) -> None:
     """Print a record, or a list of them."""
-    if as_json:
-        document: object = (
-            dict(record) if isinstance(record, Mapping) else {"data": [dict(each) for each in record]}
-        )
-        sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
-    elif isinstance(record, Mapping):
-        _print_fields(record)
-    else:
-        _print_table(record)
+    with until_unread():
+        if as_json:
+            document: object = (
+                dict(record) if isinstance(record, Mapping) else {"data": [dict(each) for each in record]}
+            )
+            sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+        elif isinstance(record, Mapping):
+            _print_fields(record)
+        else:
+            _print_table(record)
 
 
 def _print_fields(record: Record) -> None:

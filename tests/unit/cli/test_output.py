@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import pytest
@@ -54,3 +55,12 @@ def test_the_end_of_progress_is_written_once(capsys: pytest.CaptureFixture[str])
         for done in (0, 105, 105):
             report(done, 105)
     assert capsys.readouterr().err == "entries proven: 0 of 105\nentries proven: 105 of 105\n"
+
+
+def test_output_that_nothing_reads_any_more_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as unread:
+        monkeypatch.setattr("sys.stdout", unread)
+        for as_json in (True, False):
+            show(RECORDS, as_json=as_json)

@@ -111,6 +111,20 @@ def test_a_missing_word_has_the_name_that_the_help_shows(run: Run) -> None:
         assert run(*words) == Done(2, "", f"meetcore: {name} is missing. --help lists the options.\n")
 
 
+@pytest.mark.parametrize(
+    ("command", "step", "code"),
+    [(("host", "list"), "runner.with_application", 130), (("events", "tail"), "customer.read_access", 0)],
+)
+def test_a_command_that_is_interrupted_is_not_done_unless_it_runs_until_then(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], step: str, code: int
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"meetcore.cli.{step}", interrupt)
+    assert run(*command) == Done(code, "", "")
+
+
 IMPOSSIBLE = {
     "database_url": [f"mysql://u:{SECRET}@h/d", f"postgresql://u:{SECRET}@h:port/d", f"postgresql://u:{SECRET}@h/d?no=1"],
     "broker_url": [f"nats://u:{SECRET}@h", f"redis://u:{SECRET}@h:port/0", f"amqp://u:{SECRET}@h:port/"],
