@@ -40,7 +40,7 @@ class ExitCode(IntEnum):
 
 @contextmanager
 def until_unread() -> Iterator[None]:
-    """Write to standard output until nothing reads it any more, as behind `| head -1`; the rest is dropped."""
+    """Write to standard output until nothing reads it any more, as behind `| head -1`; drop the rest."""
     try:
         yield
         sys.stdout.flush()
