@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO
 from uuid import UUID
@@ -164,8 +165,9 @@ def export_account(id: str, /, *, to: str | None = None, json: Json = False) -> 
         runner.log_action("account export", {"account_id": str(account_id)})
         return await _write(path, pieces)
 
-    if path.exists() or not path.parent.is_dir():
-        _refuse(path)
+    with _named_when_refused(path):
+        if path.exists() or not path.parent.is_dir():
+            _refuse(path)
     written = runner.with_application(work, as_json=json)
     show({"account_id": str(account_id), "file": str(path), "bytes": written}, as_json=json)
 
@@ -178,16 +180,27 @@ def _refuse(path: Path) -> None:
     )
 
 
+@contextmanager
+def _named_when_refused(path: Path) -> Iterator[None]:
+    """Refuse the argument that named a file where the system refuses it, or the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        raise InputRefused(f"{path} cannot be written: {error.strerror}") from None
+
+
 async def _write(path: Path, pieces: AsyncIterator[bytes]) -> int:
     """Write a file that its owner alone can read; a part of one is not left behind."""
     partial, written = path.with_name(f"{path.name}.part"), 0
-    try:
-        with _opened(partial) as file:
-            async for piece in pieces:
-                written += file.write(piece)
-        partial.rename(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with _named_when_refused(path):
+        file = _opened(partial)
+        try:
+            with file:
+                async for piece in pieces:
+                    written += file.write(piece)
+            partial.rename(path)
+        finally:
+            partial.unlink(missing_ok=True)
     return written
 
 
