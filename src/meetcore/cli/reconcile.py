@@ -96,14 +96,17 @@ async def _reconcile(use_case: ReconcileProvider, wanted: Wanted) -> list[Record
             for gone in survey.gone
         ),
     ]
-    known = {"lost", "gone", *(str(record[name]) for _, record in findings for name in _NAMES)}
+    known = {"lost", "gone"}.union(*(_names_of(record) for _, record in findings))
     if unknown := {*wanted.adopt, *wanted.remove} - known:
         raise inputs.InputRefused(f"not among what was found: {', '.join(sorted(unknown))}")
+    for _, record in findings:
+        if all(_names_of(record) & {*named} for named in (wanted.adopt, wanted.remove)):
+            raise inputs.InputRefused(f"--adopt and --remove both name {record['meeting_id']}")
     return [record | {"result": await _resolve(use_case, wanted, each, record)} for each, record in findings]
 
 
 async def _resolve(use_case: ReconcileProvider, wanted: Wanted, finding: Finding, record: Record) -> str:
-    names = {str(record[name]) for name in _NAMES}
+    names = _names_of(record)
     try:
         if names & {*wanted.remove}:
             await use_case.remove(finding)
@@ -117,6 +120,10 @@ async def _resolve(use_case: ReconcileProvider, wanted: Wanted, finding: Finding
         return str(error)
     runner.log_action("reconcile", {"id": record["meeting_id"]})
     return "done"
+
+
+def _names_of(record: Record) -> set[str]:
+    return {str(record[name]) for name in _NAMES}
 
 
 def _record(
