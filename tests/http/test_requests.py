@@ -308,8 +308,9 @@ async def test_an_unknown_field_is_reported_for_its_own_operation(
     customer: Customer, method: str, path: str
 ) -> None:
     place = path.replace("{id}", "01890000-0000-7000-8000-000000000000")
-    problems = fields_of(await customer.send(method, place, {"url": "https://x.test", "type": "meeting"}))
-    assert problems["url"] == ["is not a field of this operation"]
+    body = {"url": "https://x.test", "type": "meeting", "options": {"with_recording": True}}
+    problems = fields_of(await customer.send(method, place, body))
+    assert problems["url"] == problems["options"] == ["is not a field of this operation"]
 
 
 async def test_answers_forbid_content_sniffing(customer: Customer) -> None:

@@ -112,13 +112,13 @@ def _structure(body: Any) -> Structure:
 
 
 def _grouped(structure: Structure, groups: Mapping[str, tuple[str, ...]]) -> Structure:
-    """Let some fields of the object be read as one value."""
+    """Let some fields of the object be read as one value; a field of that value's name is unknown in it."""
     inner = {name for names in groups.values() for name in names}
 
     def read(value: dict[str, Any], body: Any) -> Any:
         outer = {name: given for name, given in value.items() if name not in inner}
         for group, names in groups.items():
-            outer[group] = {name: value[name] for name in names if name in value}
+            outer[group] = {name: value[name] for name in (*names, group) if name in value}
         return structure(outer, body)
 
     return read
