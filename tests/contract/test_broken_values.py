@@ -9,6 +9,7 @@ from attrs import evolve
 
 from meetcore.adapters.postgres.notes import rows as notes
 from meetcore.adapters.postgres.notes import rows as recordings
+from meetcore.adapters.postgres.webhooks import deliveries
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.meetings.views import MeetingFilter
 from meetcore.domain.notes.views import NoteFilter
@@ -18,7 +19,7 @@ from meetcore.domain.webhooks.views import EventFilter
 from meetcore.ports.runtime import Lease
 from tests.support.kept_log import capture_own_logs
 from tests.support.note_transactions import completed, keep_recording, new_recording
-from tests.support.outbox import claim, outbox
+from tests.support.outbox import claim, outbox, sweep
 from tests.support.postgres_rig import PostgresRig
 from tests.support.records import post
 from tests.support.transactions import (
@@ -41,7 +42,7 @@ BROKEN = b"\x01 nothing that opens"
 @pytest.fixture
 def fresh_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loggers not used yet: a used one keeps its first destination."""
-    for module in (notes, recordings):
+    for module in (notes, recordings, deliveries):
         monkeypatch.setattr(module, "log", structlog.get_logger())
 
 
@@ -131,6 +132,25 @@ async def test_a_previous_secret_that_does_not_open_stops_no_delivery_and_is_not
         )
     ]
     assert stored == BROKEN
+
+
+@pytest.mark.usefixtures("fresh_logs")
+async def test_a_delivery_that_does_not_open_takes_no_room_and_comes_when_its_key_is_back(rig: PostgresRig):
+    _, endpoint = await outbox(rig, 0)
+    broken, good = [await post(rig, endpoint, EventKind.WEBHOOK_TEST, AT) for _ in range(2)]
+    [[kept]] = [
+        row.values() for row in await rig.rows("SELECT payload FROM events WHERE id = %(id)s", id=broken.id)
+    ]
+    await break_values(rig, "events", broken.id, "payload")
+    with capture_own_logs():
+        assert (await claim(rig, per_endpoint=1, per_host=2))[0] == []
+    await sweep(rig)  # what waited behind it
+    ((claimed,), _) = await claim(rig, per_endpoint=1, per_host=2)
+    assert claimed.event_id == good.id
+    await rig.rows("UPDATE events SET payload = %(kept)s WHERE id = %(id)s", kept=kept, id=broken.id)
+    await rig.rows("UPDATE deliveries SET due_at = now() WHERE event_id = %(id)s", id=broken.id)
+    ((again,), _) = await claim(rig)
+    assert (again.event_id, again.had_expired_lease) == (broken.id, False)
 
 
 @pytest.mark.usefixtures("fresh_logs")

@@ -65,6 +65,9 @@ CLAIM_ROUNDS = 16
 RELEASED_AT_RECOVERY = 100
 """Throttled deliveries of a recovered endpoint that may be claimed at once: those without room are throttled again."""
 
+UNREADABLE_FOR_S = 300
+"""How long what no key opens is put off: a key that is missing is mostly given back within minutes."""
+
 # `domain.webhooks.endpoints.disable_with_host`, for many rows at once.
 _DISABLING = {
     "active": EndpointState.ACTIVE.value,
@@ -85,7 +88,7 @@ class PostgresDeliveryRepository(Repository):
     async def claim_due(self, limits: views.ClaimLimits, lease: Lease) -> views.ClaimedBatch:
         """Take due deliveries; one whose event is past its retention is given up instead.
 
-        One that does not open is logged and left to its lease, so that a missing key stops nothing else.
+        One that does not open is logged and put off without a lease: it takes no room at its endpoint and its host.
         """
         found: list[Row] = []
         for _ in range(CLAIM_ROUNDS):
@@ -95,7 +98,10 @@ class PostgresDeliveryRepository(Repository):
                 break
         purged = [row for row in found if row["payload"] is None]
         await self._give_up(purged)
-        opened = _opened([row for row in found if row["payload"] is not None], self._cipher, lease.token)
+        kept = [row for row in found if row["payload"] is not None]
+        opened, unreadable = _opened(kept, self._cipher, lease.token)
+        if unreadable:
+            await self._run(SQL["put_off"], claimed=_json(unreadable), seconds=UNREADABLE_FOR_S)
         return views.ClaimedBatch(opened, given_up(purged, views.GiveUpReason.PAST_RETENTION))
 
     async def _give_up(self, purged: Sequence[Row]) -> None:
@@ -195,11 +201,12 @@ class PostgresDeliveryRepository(Repository):
         return views.Swept(due, given_up(expired, views.GiveUpReason.HELD_TOO_LONG))
 
 
-def _opened(rows: Sequence[Row], cipher: Cipher, token: UUID) -> list[views.Claimed]:
-    """Open secrets and payloads, that of an event once for all its endpoints."""
+def _opened(rows: Sequence[Row], cipher: Cipher, token: UUID) -> tuple[list[views.Claimed], list[Row]]:
+    """Open secrets and payloads, that of an event once for all its endpoints; return those that do not open, too."""
     secrets: dict[UUID, tuple[str, str | None]] = {}
     bodies: dict[UUID, bytes] = {}
-    opened = []
+    opened: list[views.Claimed] = []
+    unreadable: list[Row] = []
     for row in rows:
         account_id, endpoint_id, event_id = row["account_id"], row["endpoint_id"], row["event_id"]
         try:
@@ -209,13 +216,15 @@ def _opened(rows: Sequence[Row], cipher: Cipher, token: UUID) -> list[views.Clai
                 bodies[event_id] = cipher.open(row["payload"], event_context(account_id, event_id))
         except CipherRefused:
             log.exception("delivery does not open", delivery_id=str(row["delivery_id"]))
+            ids = {"account_id": account_id, "endpoint_id": endpoint_id, "id": row["delivery_id"]}
+            unreadable.append(ids | {"token": token})
             continue
         secret, previous = secrets[endpoint_id]
         opened.append(views.Claimed(
             account_id, row["delivery_id"], endpoint_id, event_id, row["event_kind"], row["url"], secret,
             bodies[event_id], token, row["had_lease"], previous, row["cause"],
         ))  # fmt: skip
-    return opened
+    return opened, unreadable
 
 
 def _secrets(row: Row, cipher: Cipher) -> tuple[str, str | None]:
