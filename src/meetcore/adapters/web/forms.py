@@ -11,6 +11,7 @@ from uuid import UUID
 from attrs import field, frozen
 from starlette.responses import Response
 
+from meetcore.adapters.web.refusals import translate_refusal
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import HEADERS, AreaVisit, Look, Visit, own_path
 from meetcore.domain.errors import CreationsUsedUp, DomainError, HostUnresolved, NoHostFree, NotFound
@@ -204,13 +205,18 @@ def explain(look: Look, refusal: DomainError | Refusal) -> dict[str, str]:
         raise NotFound(refusal.message)
     details: Mapping[str, Any] = refusal.details
     if fields := details.get("fields"):
-        listed = {name: "; ".join(problems) for name, problems in fields.items()}
-        return {name: look.text(_FIELDS.get(name, problem)) for name, problem in listed.items()}
+        return {name: _explain_field(look, name, problems) for name, problems in fields.items()}
     if text := _REFUSALS.get(refusal.code):
         return {FORM: look.text(text, **details)}
     if "start_at" in details:
         return {"start_time": look.text(_START)}
-    return {FORM: look.text(refusal.message)}
+    return {FORM: translate_refusal(look, refusal.message)}
+
+
+def _explain_field(look: Look, name: str, problems: Iterable[str]) -> str:
+    if name in _FIELDS:
+        return look.text(_FIELDS[name])
+    return "; ".join(translate_refusal(look, each) for each in problems)
 
 
 def explain_all(look: Look, refusals: Iterable[DomainError | None]) -> dict[str, str]:

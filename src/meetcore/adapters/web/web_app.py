@@ -40,6 +40,7 @@ from meetcore.adapters.web.cookies import (
     is_same_origin,
     may_compress,
 )  # fmt: skip
+from meetcore.adapters.web.refusals import translate_refusal
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import (
     CONSENT,
@@ -301,4 +302,4 @@ def refusal_page(look: Look, refusal: Exception) -> Response:
                 answer.headers["Retry-After"] = str(refusal.retry_after_s)
             return answer
     assert isinstance(refusal, DomainError)
-    return look.message(_("This was refused"), refusal.message, look.root, back, 409)
+    return look.message(_("This was refused"), translate_refusal(look, refusal.message), look.root, back, 409)

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from meetcore.adapters.api.answers import STATUS
 from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.web import forms
+from meetcore.adapters.web.refusals import translate_refusal
 from meetcore.adapters.web.texts import DELIVERY_STATES, SCOPE_TEXTS, _
 from meetcore.adapters.web.visit import Page, Question, Visit, see_other
 from meetcore.domain.errors import Conflict, DomainError, require_record
@@ -67,7 +68,7 @@ async def create_key(visit: Visit) -> Response:
     try:
         check_name(form.get("name", "").strip())
     except InvalidName as error:
-        errors = {"name": visit.text(str(error))} | errors
+        errors = {"name": translate_refusal(visit.look, str(error))} | errors
     if errors:
         return _form(visit, form, errors)
     try:

@@ -1,0 +1,103 @@
+"""Refusals of the domain in the language of the page."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+import meetcore
+from meetcore.adapters.web import refusals
+from meetcore.adapters.web.forms import explain
+from meetcore.adapters.web.visit import Look
+from meetcore.domain.errors import refusal_of
+from meetcore.domain.members.members import InvitationCounts, Membership, check_invitations, check_owner_stays
+from meetcore.domain.members.roles import Role
+from meetcore.domain.members.sign_in import check_full_name
+from meetcore.domain.notes.notes import Language
+from meetcore.domain.requests import keys
+from meetcore.domain.webhooks import endpoints, urls
+
+OWNER = Membership(UUID(int=1), UUID(int=2), Role.OWNER, datetime(2026, 12, 1, tzinfo=UTC))
+VALUE = re.compile(r"%\(\w+\)s")
+
+
+def look(language: Language) -> Look:
+    return Look(language, "/dashboard", "/dashboard", "token")
+
+
+@pytest.mark.parametrize(
+    ("check", "english", "indonesian"),
+    [
+        (
+            lambda: check_owner_stays([OWNER], OWNER.user_id, None),
+            "An account needs an owner. Make another member an owner first.",
+            "Akun memerlukan pemilik. Jadikan anggota lain pemilik terlebih dahulu.",
+        ),
+        (
+            lambda: check_invitations(InvitationCounts(50, 0, had_credits=True)),
+            "50 invitations are pending. Take one back first.",
+            "50 undangan belum dijawab. Tarik kembali salah satunya dahulu.",
+        ),
+        (
+            lambda: check_full_name(""),
+            "Write a name of 1 to 120 characters.",
+            "Tulis nama 1 sampai 120 karakter.",
+        ),
+        (
+            lambda: keys.check_room(keys.KEYS_PER_ACCOUNT),
+            f"The account has {keys.KEYS_PER_ACCOUNT} working API keys and connected programs. Revoke one "
+            "first.",
+            f"Akun memiliki {keys.KEYS_PER_ACCOUNT} kunci API dan program terhubung yang berlaku. Cabut "
+            "salah satunya dahulu.",
+        ),
+        (
+            lambda: urls.parse_webhook_url("http://example.com:80/"),
+            "must begin with https://; must use port 443",
+            "harus diawali https://; harus memakai port 443",
+        ),
+        (
+            lambda: endpoints.check_fields(("meeting.created",), "x" * 201),  # type: ignore[arg-type]
+            "must be at most 200 characters long",
+            "paling panjang 200 karakter",
+        ),
+    ],
+)  # fmt: skip
+def test_a_refusal_is_in_the_language_of_the_page(
+    check: Callable[[], object], english: str, indonesian: str
+) -> None:
+    refusal = refusal_of(check)
+    assert refusal is not None
+    assert list(explain(look(Language.ENGLISH), refusal).values()) == [english]
+    assert list(explain(look(Language.INDONESIAN), refusal).values()) == [indonesian]
+
+
+def test_an_unknown_message_stays_as_it_is() -> None:
+    assert refusals.translate_refusal(look(Language.INDONESIAN), "100% new") == "100% new"
+
+
+def test_each_text_is_a_message_of_the_service() -> None:
+    """A text whose message was reworded would translate nothing."""
+    root = Path(meetcore.__file__).parent
+    said = [
+        re.compile(_pattern(node))
+        for folder in ("domain", "usecases", "adapters/postgres", "adapters/webhook_sender")
+        for path in (root / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if len(_pattern(node)) > len(".+ .+ .+")
+    ]
+    texts = [VALUE.sub("0", text) for text in refusals.TEXTS]
+    assert [text for text in texts if not any(each.fullmatch(text) for each in said)] == []
+
+
+def _pattern(node: ast.AST) -> str:
+    """Return the pattern of a text in the code, empty for another expression."""
+    if isinstance(node, ast.Constant):
+        return re.escape(node.value) if isinstance(node.value, str) else ""
+    values = node.values if isinstance(node, ast.JoinedStr) else []
+    return "".join(_pattern(part) or ".+" for part in values)
