@@ -218,6 +218,11 @@ def session_ids(recording: Recording) -> tuple[str, ...]:
     return tuple(dict.fromkeys(file.session_id for file in recording.files if file.session_id))
 
 
+def recorded_sessions(files: Iterable[RecordingFile]) -> frozenset[str]:
+    """Return the sessions with media among files: a chat or captions may be there before it."""
+    return frozenset(file.session_id for file in files if file.kind in (FileKind.AUDIO, FileKind.VIDEO))
+
+
 def is_measured(recording: Recording) -> bool:
     """Return whether there is media, and the length of all of it is known."""
     found = segments(recording)

@@ -13,7 +13,13 @@ from attrs import frozen
 
 from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.notes.notes import Language
-from meetcore.domain.notes.recordings import Recording, RecordingFile, rounded_up, segments, session_ids
+from meetcore.domain.notes.recordings import (
+    Recording,
+    RecordingFile,
+    recorded_sessions,
+    rounded_up,
+    segments,
+)
 from meetcore.domain.notes.transcripts import Transcript, format_offset, join, offsets, speech_of
 
 Provided = Mapping[int, Transcript]
@@ -56,7 +62,7 @@ def waits_for_sessions_s(
     recording: Recording, held: Iterable[Session], wait: timedelta, now: datetime
 ) -> float:
     """Return for how many seconds the files of sessions are waited for: until so long after their ends."""
-    recorded = session_ids(recording)
+    recorded = recorded_sessions(recording.files)
     ends = [one.ended_at for one in held if one.ended_at is not None and one.id not in recorded]
     return (max(ends) + wait - now).total_seconds() if ends else 0.0
 

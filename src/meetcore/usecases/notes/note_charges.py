@@ -244,7 +244,7 @@ class ConcludeRecording:
         if view is None or view.meeting.status is not MeetingStatus.ENDED:
             return 0
         recording = await tx.recordings.load(meeting.account_id, meeting.id)
-        if recording is None:
+        if recording is None or not recordings.segments(recording):  # at most a chat or captions
             return await self._give_up(tx, view) if is_last else 0
         return await self.queue.add_for_meeting(tx, view.meeting, recording, self.runtime.now())
 

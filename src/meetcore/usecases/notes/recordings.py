@@ -118,13 +118,13 @@ class SyncRecordingFiles:
     async def of_meeting(
         self, of: Meeting | recordings.Recording, session_ids: Sequence[str] = ()
     ) -> frozenset[str]:
-        """Record the files that the provider has of a meeting; return the ids of their sessions."""
+        """Record the files that the provider has of a meeting; return the sessions with media among them."""
         require_own(self.files, of.provider)
         found = await find_files(self.store, self.files, of, session_ids)
         if found:
             name = of.provider_meeting_id or ""
             await self.record(of.provider, name, found, self.runtime.now(), is_query_result=True)
-        return frozenset(file.session_id for file in found)
+        return recordings.recorded_sessions(found)
 
     async def __call__(self, recording: recordings.Recording) -> recordings.Recording:
         """Return a recording with the provider's present files: a late transcript, fresh addresses."""

@@ -85,6 +85,14 @@ def test_the_files_of_other_sessions_are_waited_for_after_their_ends(held, expec
     assert sources.waits_for_sessions_s(recording, held, timedelta(minutes=10), NOW) == expected_s
 
 
+def test_the_media_of_a_session_is_waited_for_where_only_its_chat_is_there():
+    recording = recording_of(60.0)
+    chat = evolve(recording.files[0], provider_file_id="chat", kind=FileKind.OTHER, session_id="other")
+    held = [Session("other", ended_at=NOW)]
+    wait = timedelta(minutes=10)
+    assert sources.waits_for_sessions_s(evolve(recording, files=(chat,)), held, wait, NOW) == 600.0
+
+
 def test_transcripts_are_joined_in_the_time_of_the_recording():
     own = (Utterance(61.0, 62.0, "dua"),)
     joined = sources.join_sources(recording_of(60.0, 30.0, 60.0), {2: saying("tiga"), 0: saying("satu")}, own)

@@ -10,7 +10,7 @@ from meetcore.domain.errors import UpstreamError
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.notes.notes import Language, NoteFault, NoteStatus, describe
-from meetcore.domain.notes.recordings import RecordingStatus
+from meetcore.domain.notes.recordings import FileKind, RecordingStatus
 from meetcore.domain.requests.retention import Retention
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.recording_files import FilesUnavailable
@@ -150,6 +150,19 @@ async def test_a_recording_whose_event_was_lost_is_found():
     assert due_in_s(harness) is None, "nobody need look again"
 
 
+async def test_media_is_looked_for_on_where_only_a_chat_is_ready():
+    harness, meeting = await recorded_meeting()
+    name = meeting.provider_meeting_id or ""
+    harness.fake_recordings.put(name, recorded("chat", kind=FileKind.OTHER))
+    await harness.end_due_meetings().sweep()
+    assert due_in_s(harness) == 5.0
+    harness.fake_recordings.put(name, recorded("rapat"))
+    harness.clock.advance(5)
+    await harness.end_due_meetings().sweep()
+    assert [file.kind for file in harness.recordings()[0].files] == [FileKind.OTHER, FileKind.AUDIO]
+    assert due_in_s(harness) is None
+
+
 async def test_a_provider_without_an_answer_is_queried_again():
     harness, meeting = await recorded_meeting()
     harness.fake_recordings.put(meeting.provider_meeting_id or "", recorded("rapat"))
@@ -232,6 +245,16 @@ async def test_a_recording_that_no_provider_answers_for_is_given_back_after_anot
         await harness.end_due_meetings().sweep()
     assert harness.meetings()[0].credits_refunded == meeting.recording_credits
     assert harness.now() - meeting.end_at > timedelta(days=8)
+
+
+async def test_a_recording_of_which_only_a_chat_came_is_given_back():
+    meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
+    harness.clock.set(meeting.end_at)
+    await harness.end_due_meetings().sweep()
+    harness.fake_recordings.put(meeting.provider_meeting_id or "", recorded("chat", kind=FileKind.OTHER))
+    await look_until_the_last(harness)
+    assert (harness.funds().balance, len(harness.events_of(EventKind.NOTE_FAILED))) == (90, 1)
+    harness.prove()
 
 
 async def test_a_recording_is_given_back_once_after_a_crash_at_any_point() -> None:
