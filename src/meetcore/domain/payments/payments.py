@@ -38,7 +38,9 @@ _PAUSES_MIN: Final = (2, 4, 8, 16, 32, 60)
 
 
 class TooManyPending(Unprocessable):
-    """An account has `MAX_PENDING` payments that wait to be paid."""
+    """An account has `MAX_PENDING` payments that wait to be paid: temporary, as each of them ends."""
+
+    is_final = False
 
 
 class PaymentStatus(StrEnum):

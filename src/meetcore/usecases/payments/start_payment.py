@@ -15,7 +15,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.errors import NotFound, Unprocessable, UpstreamError
+from meetcore.domain.errors import DomainError, InvalidApiKey, NotFound, Unprocessable, UpstreamError
 from meetcore.domain.payments import payments
 from meetcore.domain.payments.packages import CreditOrder, PackageCatalogue
 from meetcore.domain.payments.views import MessageSource, PaymentPapers
@@ -32,6 +32,7 @@ from meetcore.usecases.requests.idempotency import (
     bind_key,
     check_key,
     store_outcome,
+    store_refusal,
 )
 from meetcore.usecases.runtime import Runtime
 
@@ -72,15 +73,19 @@ class StartPayment:
         `order` prices it, and is called for a new payment only: a repeated request gets the first one, though
         the package is sold no more.
 
+        A refusal of the order is the outcome, too.
+
         Raises:
-            NotFound, Unprocessable: of the order.
             Unprocessable: no gateway is set, or too many payments of the account are pending.
             UpstreamError: the gateway refused or did not answer.
+            InvalidApiKey: the account was erased meanwhile.
         """
         if self.gateway is None:
             raise Unprocessable("Credits are not sold here. Ask the operator of this service for a top-up.")
         async with self.store.begin() as tx:
             step = await self._claim(tx, caller, order, request, now)
+        if isinstance(step, DomainError):
+            raise step
         if isinstance(step, Outcome):
             return step
         if step.payment_url is not None:
@@ -100,8 +105,11 @@ class StartPayment:
     async def _claim(
         self, tx: Transaction, caller: Caller, order: Callable[[], CreditOrder], request: IdempotentRequest,
         now: datetime,
-    ) -> Outcome | payments.Payment:  # fmt: skip
-        """Bind the key to a pending payment: a new one, or the one that an earlier request began."""
+    ) -> Outcome | DomainError | payments.Payment:  # fmt: skip
+        """Bind the key to a pending payment: a new one, or the one that an earlier request began.
+
+        Returns a refusal that is temporary, to be raised after the commit.
+        """
         account_id, earlier = caller.account.id, None
         if request.key is None:
             await tx.lock_account(account_id)
@@ -112,12 +120,11 @@ class StartPayment:
             earlier = await _find_pending(tx, lookup.subject_id)
         if earlier is not None:
             return earlier
-        bought = order()
-        if await tx.payments.count_pending(account_id) >= payments.MAX_PENDING:
-            raise payments.TooManyPending(
-                f"{payments.MAX_PENDING} payments wait to be paid. Pay one of them, or let one expire; "
-                "GET /credits/topups lists them."
-            )
+        try:
+            bought = order()
+            await _check_pending(tx, account_id)
+        except DomainError as refusal:
+            return await store_refusal(tx, account_id, request, refusal)
         assert self.gateway is not None
         payment = payments.Payment(
             id=self.runtime.new_id(now), account_id=account_id, gateway=self.gateway.name,
@@ -147,7 +154,9 @@ class StartPayment:
     ) -> Outcome:
         """Store the page and the outcome; of a payment that ended meanwhile no page is handed out."""
         async with self.store.begin() as tx:
-            payment, _ = await tx.payments.load_locked(opened.id)
+            payment, is_erased = await tx.payments.load_locked(opened.id)
+            if is_erased:
+                raise InvalidApiKey("The account of this API key was erased.")
             if payment.status is not payments.PaymentStatus.PENDING:
                 raise UpstreamError("The payment gateway took too long. Nothing was paid; try again.")
             if payment.payment_url is None:
@@ -166,6 +175,14 @@ class StartPayment:
             if payment.status is payments.PaymentStatus.PENDING and payment.payment_url is None:
                 await tx.payments.save(payments.failed(payment, now))
                 await bind_key(tx, account_id, request)
+
+
+async def _check_pending(tx: Transaction, account_id: UUID) -> None:
+    if await tx.payments.count_pending(account_id) >= payments.MAX_PENDING:
+        raise payments.TooManyPending(
+            f"{payments.MAX_PENDING} payments wait to be paid. Pay one of them, or let one expire; "
+            "GET /credits/topups lists them."
+        )
 
 
 async def _find_pending(tx: Transaction, payment_id: UUID | None) -> payments.Payment | None:

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.domain.errors import NotFound, Unprocessable, UpstreamError
+from meetcore.domain.errors import InvalidApiKey, NotFound, Unprocessable, UpstreamError
 from meetcore.domain.payments.payments import ASKED_FOR, MAX_PENDING, Doubt, GatewayStatus, PaymentStatus
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown, Notification
@@ -115,8 +115,21 @@ async def test_a_retry_gets_the_payment_though_its_package_is_sold_no_more(
     outcome = await shop.buy("k")
     assert outcome.record is not None
     assert list(map(str, shop.payments.kept)) == [outcome.record["id"]]
-    with pytest.raises(NotFound):
-        await shop.buy("another")
+
+
+@pytest.mark.spec("4/idem-replay")
+async def test_a_retry_of_a_refused_order_gets_the_refusal_whatever_is_sold_by_then(
+    shop: PaymentHarness,
+) -> None:
+    shop.packages = evolve(PACKAGES, packages={})
+    first = await shop.buy("k")
+    assert first.refusal is not None
+    assert first.refusal.code == "not_found"
+    shop.packages = PACKAGES
+    again = await shop.buy("k")
+    assert (again.refusal, again.is_replay) == (first.refusal, True)
+    assert shop.harness.count("payments") == 0
+    assert (await shop.buy("another")).record is not None
 
 
 @pytest.mark.parametrize("call", ["open", "answer of open"])
@@ -156,6 +169,19 @@ async def test_an_account_has_a_limit_of_pending_payments(shop: PaymentHarness) 
     with pytest.raises(Unprocessable, match="20 payments wait to be paid"):
         await shop.buy("one more")
     assert shop.harness.count("payments") == MAX_PENDING
+    shop.harness.write("UPDATE payments SET status = 'expired', ended_at = created_at")
+    assert (await shop.buy("one more")).record is not None  # a retry when they are over gets its payment
+
+
+async def test_an_account_that_is_erased_while_its_page_is_made_gets_none(shop: PaymentHarness) -> None:
+    async def erase() -> None:
+        await shop.harness.process().account_data.erase(shop.harness.caller.account.id)
+
+    shop.faults.at_next("answer of open", erase)
+    with pytest.raises(InvalidApiKey, match="was erased"):
+        await shop.buy("k")
+    (row,) = shop.harness.read("SELECT payment_url FROM payments")
+    assert row["payment_url"] is None
 
 
 async def test_without_a_gateway_nothing_is_sold(shop: PaymentHarness) -> None:

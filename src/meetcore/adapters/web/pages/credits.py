@@ -19,6 +19,7 @@ from meetcore.domain.payments.payments import MAX_PENDING, Payment, PaymentStatu
 from meetcore.domain.payments.receipts import MAX_BUYER, Buyer
 from meetcore.domain.payments.views import PaymentPapers
 from meetcore.usecases.mails import CREDITS_PAGE as ROOT
+from meetcore.usecases.requests.idempotency import Refusal
 
 _RENEWED_AFTER_S: Final = (1, 1, 2, 3, 5)
 _RETURNS: Final = frozenset(map(str, range(1, 61)))
@@ -95,7 +96,7 @@ async def buy_credits(visit: Visit) -> Response:
     except DomainError as refusal:
         return await _show(visit, _explain(visit, refusal))
     if outcome.refusal is not None:
-        return await _show(visit, explain(visit.look, outcome.refusal))
+        return await _show(visit, _explain(visit, outcome.refusal))
     return see_other(f"{ROOT}/{(outcome.record or {})['id']}")
 
 
@@ -106,8 +107,8 @@ def _read_credits(visit: Visit, free: FreeAmount | None) -> int:
     return read_amount(text, language, least=free.credits_from, most=free.credits_to)
 
 
-def _explain(visit: Visit, refusal: DomainError) -> dict[str, str]:
-    if isinstance(refusal, NotFound):
+def _explain(visit: Visit, refusal: DomainError | Refusal) -> dict[str, str]:
+    if refusal.code == NotFound.code:
         return {FORM: visit.text("This is not on sale any more. Choose another package.")}
     if isinstance(refusal, UpstreamError):
         text = _("The payment gateway did not answer. Nothing was paid. Try again in a minute.")
