@@ -21,6 +21,7 @@ from meetcore.domain.members.roles import OperatorAction, check_operator_allowed
 from meetcore.domain.members.views import SignedInOperator
 from meetcore.domain.records.pages import Doubts
 from meetcore.ports import video_provider
+from meetcore.ports.meetings import NumberTaken
 from meetcore.ports.queries import ConsoleQueries
 from meetcore.ports.runtime import Lease, WorkerNotifier
 from meetcore.ports.store import Store, Transaction
@@ -157,7 +158,10 @@ class ResolveDoubts:
             self.notifier.notify()
 
     async def _charge(self, made: Provisioned, tx: Transaction, view: LeaseView) -> int:
-        outcome = await creation.settle(tx, self.runtime, view, made, self.runtime.now())
+        try:
+            outcome = await creation.settle(tx, self.runtime, view, made, self.runtime.now())
+        except NumberTaken as error:  # what the provider found is another meeting's
+            raise StillInDoubt(StillInDoubtReason.NOT_MADE) from error
         if outcome is None:
             raise StillInDoubt(StillInDoubtReason.OVER)
         if self.provider.abilities.remembers_meetings:

@@ -115,6 +115,26 @@ async def test_finishing_shows_the_meeting_and_charges_it() -> None:
     assert at_provider is not SandboxMeetingState.REMOVED
 
 
+async def test_a_number_that_another_meeting_has_is_undone() -> None:
+    harness, meeting = await being_made()
+    await harness.make("another", date="2026-12-03")
+    taken = harness.meetings()[1].provider_meeting_id or ""
+
+    class Repeating(SandboxProvider):
+        """The sandbox, as if it had given the number of another meeting."""
+
+        async def find(self, order: ProviderOrder) -> tuple[Provisioned, ...]:
+            return tuple(evolve(one, provider_meeting_id=taken) for one in await super().find(order))
+
+    harness.provider = Repeating("http://sandbox", harness.sandbox.state, bytes(32), timeout_s=0)
+    finishing = doubts(harness).finish(WHO, WHERE, meeting.account_id, meeting.id)
+    await refused(finishing, StillInDoubtReason.NOT_MADE)
+    assert harness.money() == (90, 10)
+    await doubts(harness).undo(WHO, WHERE, meeting.account_id, meeting.id)
+    assert harness.money() == (90, 0)
+    harness.prove()
+
+
 @pytest.mark.parametrize("fault", [SandboxFault.DROP, SandboxFault.LOST])
 async def test_undoing_a_creation_releases_all_and_removes_what_was_made(fault: SandboxFault) -> None:
     harness, meeting = await being_made(fault)
