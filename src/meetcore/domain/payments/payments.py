@@ -169,6 +169,9 @@ def topup_reference(payment_id: UUID) -> str:
 
 def payment_of(reference: str) -> UUID:
     """Return the payment of a `topup_reference`; raise `NotFound` for another text."""
+    # Of one without its beginning, a refund could be proposed a second time: a proposal holds its reference.
+    if not reference.startswith(OF_PAYMENTS):
+        raise NotFound("No payment with this id.")
     return parse_id(reference.removeprefix(OF_PAYMENTS), "payment")
 
 

@@ -230,7 +230,7 @@ def test_a_buyer_whose_receipt_could_not_be_printed_is_refused(
 
 def test_the_reference_of_a_payments_top_up_names_it() -> None:
     assert payment_of(topup_reference(PAID.id)) == PAID.id
-    for other in ("INV-7", "payment:", "payment:x"):
+    for other in ("INV-7", "payment:", "payment:x", str(PAID.id)):
         with pytest.raises(NotFound, match=r"^No payment with this id\.$"):
             payment_of(other)
 
