@@ -50,20 +50,22 @@ class CollectRecordingFiles:
         """Add files to the meeting's recording; where `is_query_result`, their addresses are current.
 
         APPLIED when the recording is new or has more files now, IGNORED when nothing is new or the meeting
-        was not sold with a recording or its account was erased, TOO_EARLY when the meeting does not exist yet
-        or is being cancelled.
+        was not sold with a recording, TOO_EARLY when the meeting does not exist yet or is being cancelled.
+        The recording of an erased account is opened as expired, so that its files are removed.
         """
         async with self.store.begin() as tx:
             meeting = await tx.meetings.load_by_provider_id(provider, provider_meeting_id)
             if meeting is None or meeting.status is meetings.MeetingStatus.CANCELLING:
                 return provider_events.EventOutcome.TOO_EARLY
-            if not recordings.can_be_recorded(meeting) or await tx.erasures.is_requested(meeting.account_id):
+            if not recordings.can_be_recorded(meeting):
                 return provider_events.EventOutcome.IGNORED
             known = await tx.recordings.load(meeting.account_id, meeting.id)
             if known is None:
                 recording = recordings.open_recording(
                     self.runtime.new_id(now), meeting, files, now, self.retention
                 )
+                if recording is not None and await tx.erasures.is_requested(meeting.account_id):
+                    recording = recordings.expire(recording)
             else:
                 recording = recordings.gather_files(known, files)
                 recording = recordings.readdress(recording, files) if is_query_result else recording

@@ -18,6 +18,7 @@ from meetcore.domain.members.operators import Operator
 from meetcore.domain.members.roles import OperatorRole, Role
 from meetcore.domain.members.sessions import OperatorSession
 from meetcore.domain.members.views import SignedInOperator
+from meetcore.domain.notes.recordings import RecordingStatus
 from meetcore.domain.requests.keys import Scope
 from meetcore.usecases.members.operators import Impersonate
 from meetcore.usecases.members.sign_in_links import Browser
@@ -134,10 +135,14 @@ async def test_a_call_that_was_let_in_before_the_erasure_books_nothing() -> None
     assert harness.count("meetings") == 0
 
 
-async def test_a_recording_that_comes_after_the_erasure_is_not_opened() -> None:
+async def test_a_recording_that_comes_after_the_erasure_is_removed_at_the_provider() -> None:
     one = await note_scenario()
     one.harness.write("DELETE FROM recordings")
     async with one.harness.process().ports.store.begin() as tx:
         await tx.erasures.start(one.harness.caller.account.id, one.harness.now())
-    await one.record(recorded("rapat"))
-    assert one.harness.count("recordings") == 0
+    for name in ("rapat", "transcript"):
+        await one.record(recorded(name))
+        assert one.status() is RecordingStatus.EXPIRED
+        await one.measure()
+        assert one.harness.fake_recordings.contents == {}
+    assert one.harness.notes() == []
