@@ -17,6 +17,7 @@ from meetcore.domain.webhooks import events, retry_schedule, signature, urls
 from meetcore.domain.webhooks.deliveries import RELEASE_PACE, Attempt, judge, record_attempt
 from meetcore.domain.webhooks.endpoints import (
     Endpoint,
+    EndpointState,
     HostFailures,
     count_failure,
     count_success,
@@ -329,5 +330,6 @@ def result_of(attempt: Attempt) -> str:
 
 
 def _newly_disabled(views: Sequence[ClaimedView], endpoints: Sequence[Endpoint]) -> list[Endpoint]:
-    were_active = {view.endpoint.id for view in views if view.endpoint.is_active}
-    return [one for one in endpoints if one.id in were_active and not one.is_active]
+    # One that was paused counts too: a post in flight then may be the 20th that fails.
+    were_disabled = {view.endpoint.id for view in views if view.endpoint.state is EndpointState.DISABLED}
+    return [one for one in endpoints if one.state is EndpointState.DISABLED and one.id not in were_disabled]

@@ -12,7 +12,7 @@ from meetcore.domain.mails.contents import EndpointDisabled, SignInLink
 from meetcore.domain.mails.mails import EXPIRED, Mail, MailStatus, Recipient
 from meetcore.domain.mails.views import OutgoingMail
 from meetcore.domain.notes.notes import Language
-from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
+from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES, Endpoint, EndpointState, pause
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.domain.webhooks.signature import new_secret
 from meetcore.ports.mails import MailRefused, MailUnavailable
@@ -25,7 +25,7 @@ from tests.support.fakes import FakeMailer, FakeMailTexts
 from tests.support.outbox import BAD
 from tests.support.postgres_rig import PostgresRig, stored_mails
 from tests.support.records import put_member
-from tests.support.transactions import KIND, new_endpoint, open_customer, register, top_up
+from tests.support.transactions import KIND, new_endpoint, open_customer, register, save_endpoint, top_up
 from tests.unit.usecases.application import (
     ApplicationHarness,
     CrashPoint,
@@ -285,6 +285,25 @@ async def test_disabled_endpoints_of_an_account_are_one_mail(rig: PostgresRig) -
     assert one.url not in mail.content.urls, "a query can hold a secret"
     assert mail.content.failures == DISABLE_AFTER_FAILURES
     assert mail.content.page_url == "https://meet.example/dashboard/webhooks"
+
+
+async def test_an_endpoint_that_a_post_in_flight_disables_after_it_was_paused_is_one_mail(rig: PostgresRig):
+    customer = await open_customer(rig)
+    owner = await put_member(rig, customer.account_id)
+    endpoint = await register(
+        rig, new_endpoint(customer, secret=SECRET, consecutive_failures=DISABLE_AFTER_FAILURES - 1)
+    )
+    await top_up(rig, customer, 5, "t", KIND)
+    runtime, reported = Runtime(rig.clock, SeededEntropy(5)), list[Endpoint]()
+    mails = MailQueue(runtime, "https://meet.example", is_on=True)
+    deliver = DeliverWebhooks(
+        rig.store, Refuses(), RetrySchedule(), runtime, mails=mails, on_disabled=reported.append
+    )
+    made = [await deliver.post(one) for one in await deliver.claim(100)]
+    await save_endpoint(rig, pause(endpoint))
+    await deliver.record(made)
+    assert [(one.id, one.state) for one in reported] == [(endpoint.id, EndpointState.DISABLED)]
+    assert [one.recipient for one in stored_mails(rig)] == [owner.email]
 
 
 async def test_a_disabled_endpoint_is_no_mail_where_no_mail_server_is_named(rig: PostgresRig) -> None:
