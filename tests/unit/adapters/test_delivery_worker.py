@@ -8,7 +8,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 
 from meetcore.adapters.postgres.webhooks.deliveries import PostgresDeliveryRepository
 from meetcore.adapters.worker.workers import DeliveryWorker
@@ -161,6 +161,27 @@ async def test_what_the_sender_cannot_post_is_put_off_and_counts_for_nothing(rig
         assert PUT_OFF <= waiting["due_at"] - rig.now() <= 1.5 * PUT_OFF
         rig.clock.advance(16)
         await until(lambda: statuses(rig) == [DeliveryStatus.SUCCEEDED] * 2)
+
+
+async def test_an_endpoint_stays_known_as_put_off_until_its_success_is_committed(rig: PostgresRig) -> None:
+    _, endpoint = await outbox(rig, 1, secret=SECRET)
+    runtime = Runtime(rig.clock, SeededEntropy(5))
+
+    class Store:
+        @asynccontextmanager
+        async def begin(self) -> AsyncIterator[Transaction]:
+            async with rig.store.begin() as tx:
+                yield tx
+                raise StoreUnavailable("before the commit")
+
+    deliver = DeliverWebhooks(rig.store, ScriptedSender(rig), RetrySchedule(), runtime)
+    deliver.sender_state.put_off_at.add(endpoint.id)
+    made = [await deliver.post(one) for one in await deliver.claim(100)]
+    with pytest.raises(StoreUnavailable):
+        await evolve(deliver, store=cast(Any, Store())).record(made)
+    assert deliver.sender_state.put_off_at == {endpoint.id}
+    await deliver.record(made)
+    assert deliver.sender_state.put_off_at == set()
 
 
 async def test_a_sender_at_fault_claims_a_few_and_reports_it_once(rig: PostgresRig) -> None:

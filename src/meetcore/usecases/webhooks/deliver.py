@@ -271,8 +271,9 @@ class DeliverWebhooks:
                 # Only a failure is scheduled, and each jitter is drawn from the system's entropy.
                 jitter = 0.0 if judge(one.attempt) else self.runtime.jitter()
                 judged.add(one.claimed, one.attempt, jitter)
+            recovered = self._recovered(judged)
             saved = await tx.deliveries.save_attempts(
-                judged.recorded, judged.endpoints, judged.hosts, self._recovered(judged)
+                judged.recorded, judged.endpoints, judged.hosts, recovered
             )
             disabled = [*_newly_disabled(views, judged.endpoints), *saved.disabled]
             if self.mails is not None:
@@ -289,16 +290,14 @@ class DeliverWebhooks:
         for endpoint in disabled:
             self.on_disabled(endpoint)
         self._report_faults(faults)
+        self.sender_state.put_off_at -= recovered
         self.sender_state.put_off_at.update(one.claimed.endpoint_id for one in made if _id_of(one) in faults)
         return saved.due
 
     def _recovered(self, judged: JudgedAttempts) -> set[UUID]:
         """Return the endpoints that have succeeded after failures, of their own or of the sender."""
-        waiting = self.sender_state.put_off_at & {
-            one.delivery.endpoint_id for one in judged.recorded if judge(one.attempt)
-        }
-        self.sender_state.put_off_at -= waiting
-        return judged.recovered | waiting
+        succeeded = {one.delivery.endpoint_id for one in judged.recorded if judge(one.attempt)}
+        return judged.recovered | self.sender_state.put_off_at & succeeded
 
     def _report_faults(self, faults: Mapping[UUID, SenderFault]) -> None:
         counts = Counter(faults.values())
