@@ -20,6 +20,7 @@ from meetcore.domain.members.roles import OperatorRole, Role, is_allowed
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.webhooks.events import EventKind
 from tests.support.api_harness import BASE_URL, Customer, until
+from tests.support.pages import form_fields
 from tests.support.texts import assert_contains
 from tests.support.visitors import SignIn, Visitors
 
@@ -325,6 +326,25 @@ async def test_the_language_is_the_browsers_and_can_be_switched(customer: Custom
     switched = await browser.post("/dashboard/language", language="en", next="/dashboard/keys")
     assert switched.headers["location"] == "/dashboard/keys"
     assert '<html lang="en">' in (await browser.get("/dashboard")).text
+
+
+async def test_the_language_is_switched_on_the_page_of_a_form_that_was_sent(
+    customer: Customer, sign_in: SignIn
+) -> None:
+    """It led to the address of the form, at which nothing is."""
+    browser = await sign_in(customer.account_id)
+    key = f"/dashboard/keys/{customer.key.key.id}"
+    for sent, shown_at in (
+        (await browser.post(f"{key}/revoke"), "/dashboard/keys"),
+        (await browser.post(f"{key}/cap", daily_cap="x"), "/dashboard/keys"),
+        (await browser.post("/dashboard/credits/billing", name=""), "/dashboard/credits"),
+    ):
+        fields = form_fields(sent.text, "/dashboard/language")
+        switched = await browser.http.post(
+            "/dashboard/language", data=fields | {"language": "id"}, headers={"Origin": BASE_URL}
+        )
+        assert switched.headers["location"] == shown_at
+        assert (await browser.get(shown_at)).status_code == 200
 
 
 async def test_assets_are_kept_by_their_content(customer: Customer, sign_in: SignIn) -> None:

@@ -108,7 +108,8 @@ _TOKEN_FIELD: Final = Markup('<input type="hidden" name="form_token" value="{}">
 class Look:
     """The surroundings of a page: language, root of the area, address, form token, and whom to ask.
 
-    `is_compressed` is whether pages are sent with gzip.
+    `is_compressed` is whether pages are sent with gzip. `shown_at` is where a page can be asked for again, if
+    that is not `here`: most forms are sent to an address that shows nothing.
     """
 
     language: Language
@@ -117,6 +118,7 @@ class Look:
     token: str = field(repr=False)
     support: str = ""
     is_compressed: bool = False
+    shown_at: str = ""
 
     @property
     def support_link(self) -> Markup:
@@ -157,6 +159,7 @@ class Look:
         common = {
             "root": self.root,
             "here": self.here,
+            "shown_at": self.shown_at or self.here,
             "csrf": _TOKEN_FIELD.format(self.token),
             "support": self.support_link,
             "is_searched": self.is_searched,

@@ -156,6 +156,8 @@ class Site(Generic[Who, Use, Allowed]):
     async def _guarded(self, request: Request, page: AreaPage[Who, Use, Allowed], form_page: str) -> Response:
         token = self.cookies.read(request, self.cookies.session) or ""
         look = self.look(request, token)
+        if page.method == "POST":
+            look = evolve(look, shown_at=form_page)
         try:
             return await self._answer(request, page, look, token, form_page)
         except _REFUSED as refusal:
