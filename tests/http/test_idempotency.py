@@ -190,6 +190,8 @@ async def test_final_refusals_are_replayed(customer: Customer) -> None:
         (customer, "DELETE", unknown.replace("webhooks", "meetings"), None, (404, "not_found")),
         (customer, "PATCH", "/webhooks/not-a-uuid", {"is_active": True}, (404, "not_found")),
         (customer, "DELETE", "/meetings/not-a-uuid", None, (404, "not_found")),
+        (customer, "POST", "/credits/topups", {"package_id": "gone"}, (404, "not_found")),
+        (customer, "POST", "/credits/topups", {}, (422, "unprocessable_entity")),
     ]
     for who, method, path, body, expected in cases:
         key = new_key()

@@ -1,12 +1,10 @@
 """The operations on payments for credits (api.md, Credits)."""
 
-from functools import partial
-
 from meetcore.adapters.api import answers, bodies, examples, paging
 from meetcore.adapters.api.operation import ITS_ID, Operation, OperationRequest, UseCases
 from meetcore.domain.errors import Unprocessable, require_record
 from meetcore.domain.ids import parse_id
-from meetcore.domain.payments.packages import CreditPackage
+from meetcore.domain.payments.packages import CreditOrder, CreditPackage
 from meetcore.domain.records import payments as records
 from meetcore.domain.records.payments import package_record, payment_record
 from meetcore.domain.requests import keys, rate_window
@@ -58,9 +56,12 @@ async def list_credit_packages(use: UseCases, request: OperationRequest) -> answ
 )
 async def start_topup(use: UseCases, request: OperationRequest) -> Outcome:
     body: bodies.TopupBody = request.body
-    if (body.package_id is None) == (body.credits is None):
-        raise Unprocessable("Give either package_id or credits.")
-    order = partial(use.start_payment.order, body.package_id, body.credits, request.now)
+
+    def order() -> CreditOrder:
+        if (body.package_id is None) == (body.credits is None):
+            raise Unprocessable("Give either package_id or credits.")
+        return use.start_payment.order(body.package_id, body.credits, request.now)
+
     return await use.start_payment(request.caller, order, request.required_key, request.now)
 
 
