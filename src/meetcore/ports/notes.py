@@ -30,7 +30,10 @@ class NoteRepository(Protocol):
         """Write a note that is due at once, its hold, and the `cause` of its tasks."""
 
     async def save_refused(self, note: Note, events: Sequence[Event]) -> int:
-        """Write a note that failed before it began, under its account's lock."""
+        """Write a note that failed before it began, under its account's lock.
+
+        Of a meeting without a recording there is one such note: another one is not written.
+        """
 
     async def claim(self, limit: int, in_flight: int, lease: Lease) -> Sequence[views.NoteTask]:
         """Take notes that are due and mark them as processing, `in_flight` at once over all workers.

@@ -8,6 +8,7 @@ import pytest
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
 from meetcore.domain.errors import UpstreamError
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
 from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.notes.notes import Language, NoteFault, NoteStatus, describe
 from meetcore.domain.notes.recordings import FileKind, RecordingStatus
@@ -271,6 +272,22 @@ async def test_a_recording_is_given_back_once_after_a_crash_at_any_point() -> No
         assert harness.funds().balance == 90
         assert len(harness.events_of(EventKind.NOTE_FAILED)) == 1
         harness.prove()
+
+
+async def test_notes_that_failed_without_a_recording_are_not_reported_again_after_a_late_session():
+    meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
+    harness.clock.set(meeting.end_at)
+    await harness.end_due_meetings().sweep()
+    await look_until_the_last(harness)
+    name, now = meeting.provider_meeting_id or "", harness.now()
+    late = ProviderEvent(
+        "sandbox", ProviderEventKind.MEETING_STARTED, name, now, session=Session("late", now)
+    )
+    await harness.process().meetings.track(late, now)
+    assert due_in_s(harness) == 0.0
+    while due_in_s(harness) == 0.0:
+        await harness.end_due_meetings().sweep()
+    assert (len(harness.notes()), len(harness.events_of(EventKind.NOTE_FAILED))) == (1, 1)
 
 
 async def test_notes_begin_when_the_meeting_is_over_and_not_after_a_test_call():

@@ -36,8 +36,12 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), note AS 
 )
 SELECT 1
 
--- save_refused: Write a note that failed before it began, and its event.
-WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), note AS (
+-- save_refused: Write a note that failed before it began, and its event; of a meeting without a recording only once.
+WITH guard AS MATERIALIZED (
+    SELECT %(account_id)s::uuid AS account_id
+    WHERE %(note_recording_id)s::uuid IS NOT NULL OR NOT EXISTS (SELECT FROM notes
+        WHERE account_id = %(account_id)s AND meeting_id = %(note_meeting_id)s AND recording_id IS NULL)
+), note AS (
     INSERT INTO notes ({NOTE.names}, content, hold_id, cause, due_at)
     SELECT {NOTE.values}, %(note_content)s, %(hold_id)s, %(cause)s,
         CASE WHEN %(hold_id)s::uuid IS NOT NULL THEN clock_timestamp() END
