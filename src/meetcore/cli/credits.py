@@ -104,7 +104,7 @@ def _entry(done: Posted, **more: str) -> Record:
 
 @credits_.command(name="verify")
 def verify_credits(*, processes: Whole | None = None, json: Json = False) -> None:
-    """Prove the ledger: chains, balances, holds, legs, refunds, caps. Ends with 1 if anything is wrong.
+    """Prove the ledger: chains, balances, holds, totals, legs, refunds, caps. Ends with 1 if any is wrong.
 
     Parameters
     ----------

@@ -65,10 +65,12 @@ MAX_FLAWS = 100
 
 @frozen
 class StoredFunds:
-    """An account's stored figures, and the sum of its open holds."""
+    """An account's stored figures, and the sums of its open holds and of its daily totals."""
 
     funds: ledger.Funds
     open_holds: int
+    day_credits: int
+    day_entries: int
 
 
 class FlawKind(StrEnum):

@@ -213,6 +213,10 @@ def _judged(stored: StoredFunds, proof: ChainVerifier, fault: Fault | None) -> l
     if stored.open_holds != stored.funds.held:
         problem = f"{stored.funds.held} is held, and its open holds make {stored.open_holds}"
         found.append(Finding(account_id, None, problem))
+    counted = stored.day_credits, stored.day_entries
+    if not found and counted != (proof.balance, proof.entries):
+        problem = "its daily totals come to {} credits in {} entries, and its entries to {} in {}"
+        found.append(Finding(account_id, None, problem.format(*counted, proof.balance, proof.entries)))
     return found
 
 

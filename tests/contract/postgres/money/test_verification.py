@@ -148,6 +148,23 @@ async def test_a_tampering_is_reported_by_account_entry_and_fault(
     assert not audit.is_sound
 
 
+@pytest.mark.parametrize(
+    ("column", "makes"), [("credits", "56 credits in 2"), ("entries", "55 credits in 3")]
+)
+async def test_daily_totals_that_are_not_those_of_the_entries_are_named(
+    rig: PostgresRig, column: str, makes: str
+) -> None:
+    """Statements and the liability of all months are made of them."""
+    customer = await open_customer(rig, 50)
+    await top_up(rig, customer, 5, "second")
+    assert await _findings(rig, customer) == []
+    change = f"UPDATE ledger_day_totals SET {column} = {column} + %(by)s WHERE account_id = %(id)s"
+    await rig.tamper_with(change, id=customer.account_id, by=1)
+    expected = f"its daily totals come to {makes} entries, and its entries to 55 in 2"
+    assert await _findings(rig, customer) == [(None, expected)]
+    await rig.tamper_with(change, id=customer.account_id, by=-1)
+
+
 async def test_entries_under_a_key_hold_under_that_key_alone(rig: PostgresRig, customer: Customer) -> None:
     await top_up(rig, customer, 50, "first", key=KEY)
     await top_up(rig, customer, 5, "second", key=LATER)

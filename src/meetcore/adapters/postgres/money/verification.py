@@ -88,7 +88,7 @@ class PostgresLedgerSnapshot:
             ).fetchall()
             if not found:
                 return
-            for portion in _portions([StoredFunds(FUNDS.read(row), row["open_holds"]) for row in found]):
+            for portion in _portions([_stored_funds(row) for row in found]):
                 yield portion
             after = found[-1]["account_id"]
 
@@ -119,6 +119,10 @@ class PostgresLedgerSnapshot:
         async with self._pool.connection(deadline_s=inf) as connection, connection.transaction():
             await _begin_reading(connection, self._name)
             return await _flaws(connection)
+
+
+def _stored_funds(row: columns.Row) -> StoredFunds:
+    return StoredFunds(FUNDS.read(row), row["open_holds"], row["day_credits"], row["day_entries"])
 
 
 def _portions(stored: Sequence[StoredFunds]) -> Iterator[Sequence[StoredFunds]]:

@@ -1,10 +1,14 @@
 -- count_entries: Count the entries of all customers.
 SELECT count(*) AS entries FROM ledger_entries WHERE book = 'customer'
 
--- list_accounts_of_span: The next accounts by id, each with the sum of its open holds.
-SELECT {FUNDS.select}, COALESCE(h.amount, 0)::bigint AS open_holds
+-- list_accounts_of_span: The next accounts by id, each with the sums of its open holds and of its daily totals.
+SELECT {FUNDS.select}, COALESCE(h.amount, 0)::bigint AS open_holds, d.credits AS day_credits, d.entries AS day_entries
 FROM (SELECT * FROM accounts a WHERE a.id > %(after)s ORDER BY a.id LIMIT %(limit)s) AS a
 LEFT JOIN (SELECT account_id, sum(amount) AS amount FROM ledger_holds GROUP BY account_id) AS h ON h.account_id = a.id
+CROSS JOIN LATERAL (
+    SELECT COALESCE(sum(credits), 0)::bigint AS credits, COALESCE(sum(entries), 0)::bigint AS entries
+    FROM ledger_day_totals WHERE account_id = a.id
+) AS d
 ORDER BY a.id
 
 -- set_sequential: Entries in the order of their index, each with its transfer looked up: whatever else the planner
