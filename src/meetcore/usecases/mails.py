@@ -71,7 +71,7 @@ class MailQueue:
         mails: list[Mail] = []
         for account_id, disabled in of_account.items():
             recipients = await tx.mails.find_recipients(account_id)
-            mails += self._opened(recipients, self._disabled(disabled), account_id)
+            mails += self._opened(recipients, self._disabled(disabled), account_id, str(account_id))
         return await tx.mails.add(*mails, limits=self.limits) if mails else 0
 
     def _opened(
@@ -221,7 +221,7 @@ class CreditMails:
         """Queue the mails about an account whose credits fell below its threshold."""
         content = contents.LowCredits(low.available, low.threshold, self.mails.base_url + CREDITS_PAGE)
         recipients = await tx.mails.find_recipients(low.account_id, MailTopic.CREDITS)
-        return await self.mails.add(tx, recipients, content, low.account_id)
+        return await self.mails.add(tx, recipients, content, low.account_id, str(low.account_id))
 
     def _page(self, payment: Payment) -> str:
         return f"{self.mails.base_url}{CREDITS_PAGE}/{payment.id}"
@@ -229,5 +229,6 @@ class CreditMails:
     async def _add(self, tx: Transaction, payment: Payment, content: contents.MailContent) -> int:
         if not self.mails.is_on:
             return 0
-        recipients = await tx.mails.find_recipients(payment.account_id, MailTopic.PAYMENTS)
-        return await self.mails.add(tx, recipients, content, payment.account_id)
+        account_id = payment.account_id
+        recipients = await tx.mails.find_recipients(account_id, MailTopic.PAYMENTS)
+        return await self.mails.add(tx, recipients, content, account_id, str(account_id))

@@ -313,7 +313,7 @@ class Administration:
             f"{self.mails.base_url}/dashboard",
         )  # fmt: skip
         recipients = await tx.mails.find_recipients(account.id, None)
-        return await self.mails.add(tx, recipients, content, account.id)
+        return await self.mails.add(tx, recipients, content, account.id, str(account.id))
 
     @property
     def keys(self) -> KeyAdministration:

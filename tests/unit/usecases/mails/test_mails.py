@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from attrs import define, evolve, field
 
-from meetcore.domain.mails.contents import EndpointDisabled, SignInLink
+from meetcore.domain.mails.contents import EndpointDisabled, MailKind, SignInLink
 from meetcore.domain.mails.mails import EXPIRED, Mail, MailStatus, Recipient
 from meetcore.domain.mails.views import OutgoingMail
+from meetcore.domain.money.ledger import CreditsFellLow
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES, Endpoint, EndpointState, pause
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
@@ -18,7 +19,7 @@ from meetcore.domain.webhooks.signature import new_secret
 from meetcore.ports.mails import MailRefused, MailUnavailable
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.testing.clock import SeededEntropy
-from meetcore.usecases.mails import FAULT, UNREADABLE, MailQueue, SendMails
+from meetcore.usecases.mails import FAULT, UNREADABLE, CreditMails, MailQueue, SendMails
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.webhooks.deliver import DeliverWebhooks
 from tests.support.fakes import FakeMailer, FakeMailTexts
@@ -285,6 +286,18 @@ async def test_disabled_endpoints_of_an_account_are_one_mail(rig: PostgresRig) -
     assert one.url not in mail.content.urls, "a query can hold a secret"
     assert mail.content.failures == DISABLE_AFTER_FAILURES
     assert mail.content.page_url == "https://meet.example/dashboard/webhooks"
+
+
+async def test_a_member_of_many_accounts_gets_the_news_of_each(rig: PostgresRig) -> None:
+    queue = MailQueue(Runtime(rig.clock, SeededEntropy(5)), "https://meet.example", is_on=True)
+    user, accounts = None, 11
+    for _ in range(accounts):
+        customer = await open_customer(rig)
+        user = await put_member(rig, customer.account_id, user=user)
+        async with rig.store.begin() as tx:
+            low = CreditsFellLow(customer.account_id, 5, 100)
+            assert await CreditMails(queue).low(tx, low) == 1
+    assert len([mail for mail in stored_mails(rig) if mail.kind is MailKind.LOW_CREDITS]) == accounts
 
 
 async def test_an_endpoint_that_a_post_in_flight_disables_after_it_was_paused_is_one_mail(rig: PostgresRig):
