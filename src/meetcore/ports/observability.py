@@ -116,7 +116,8 @@ STORE_UNAVAILABLE: Final = _metric(
 )  # fmt: skip
 ATTEMPTS: Final = _metric(
     "meetcore_delivery_attempts_total",
-    "posts of webhooks: `2xx`, another class of status, or the error of a post without an answer", "result",
+    "posts of webhooks: `2xx`, another class of status, or the error of a post without a whole answer",
+    "result",
 )  # fmt: skip
 ATTEMPT_DURATION: Final = _metric(
     "meetcore_delivery_attempt_duration_seconds", "time of a post of a webhook", buckets=_CALL_S

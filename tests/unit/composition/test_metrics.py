@@ -219,6 +219,11 @@ def test_refusals_for_want_of_a_host_begin_at_zero_for_each_capacity() -> None:
 def test_attempts_have_few_results() -> None:
     assert result_of(evolve(BAD, status_code=503)) == "5xx"
     assert result_of(evolve(BAD, status_code=None, error="timeout")) == "timeout"
+    assert result_of(evolve(BAD, status_code=200, error=None)) == "2xx"
+
+
+def test_a_2xx_whose_body_did_not_end_in_time_is_not_counted_as_one() -> None:
+    assert result_of(evolve(BAD, status_code=200, error="timeout")) == "timeout"
 
 
 def test_totals_of_the_pool_are_counted_once() -> None:

@@ -323,9 +323,10 @@ def _id_of(made: PostResult) -> UUID:
 
 def result_of(attempt: Attempt) -> str:
     """Return the result of an attempt as metrics count it: a class of status, or the code of the error."""
-    if attempt.status_code is not None:
-        return f"{attempt.status_code // 100}xx"
-    return attempt.error or "2xx"
+    status, error = attempt.status_code, attempt.error
+    if status is None or (error and 200 <= status < 300):  # the answer broke off
+        return error or "2xx"
+    return f"{status // 100}xx"
 
 
 def _newly_disabled(views: Sequence[ClaimedView], endpoints: Sequence[Endpoint]) -> list[Endpoint]:
