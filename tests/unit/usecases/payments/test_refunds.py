@@ -353,6 +353,21 @@ async def test_the_money_of_a_month_is_summed(shop: PaymentHarness) -> None:
     assert f"{income.month:%Y-%m}" == "2026-12"
 
 
+async def test_a_refund_that_fails_in_a_later_month_leaves_the_sums_of_its_own(shop: PaymentHarness) -> None:
+    """The statement of a month is as it was, too: it books the failure in the month of the failure."""
+    payment_id = await paid(shop)
+    await refund(shop, payment_id)
+    await shop.follow()
+    shop.harness.clock.advance(31 * 24 * 3600)
+    shop.payments.refund_state = RefundState.FAILED
+    await shop.notify(payment_id)
+    await shop.follow()
+    found = await shop.process().console.payments.list_income(ONE)
+    assert [(f"{each.month:%Y-%m}", each.received, each.refunded) for each in found] == [
+        ("2027-01", 0, -111_000), ("2026-12", 555_000, 111_000),
+    ]  # fmt: skip
+
+
 async def test_operators_make_no_top_up_in_the_name_of_a_payment(shop: PaymentHarness) -> None:
     payment_id = await shop.bought()
     accounts, account_id = shop.process().console.accounts, shop.harness.caller.account.id

@@ -54,7 +54,8 @@ LEFT JOIN LATERAL (
 ) AS settled ON true
 WHERE p.id = %(id)s
 
--- list_income: The money of paid payments by month (WIB) and currency, and what was sent back by its month.
+-- list_income: The money of paid payments by month (WIB) and currency, and what was sent back by its month. A refund
+-- that failed is taken off in the month in which it failed: what a month had does not change later.
 SELECT month, currency, sum(received)::bigint AS received, sum(tax)::bigint AS tax, sum(refunded)::bigint AS refunded,
     sum(payments)::bigint AS payments
 FROM (
@@ -63,6 +64,9 @@ FROM (
     FROM payments WHERE status IN ('paid', 'refunded')
     UNION ALL
     SELECT date_trunc('month', r.created_at AT TIME ZONE 'Asia/Jakarta')::date, p.currency, 0, 0, r.amount, 0
-    FROM payment_refunds r JOIN payments p ON p.id = r.payment_id WHERE r.failed_at IS NULL
+    FROM payment_refunds r JOIN payments p ON p.id = r.payment_id
+    UNION ALL
+    SELECT date_trunc('month', r.failed_at AT TIME ZONE 'Asia/Jakarta')::date, p.currency, 0, 0, -r.amount, 0
+    FROM payment_refunds r JOIN payments p ON p.id = r.payment_id WHERE r.failed_at IS NOT NULL
 ) AS moved
 GROUP BY month, currency ORDER BY month DESC, currency
