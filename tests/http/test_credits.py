@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from meetcore.domain.meetings.schedule import WIB, utc_text
+from meetcore.domain.money.pricing import PricingTier, TierCatalogue
 from meetcore.domain.requests.keys import Scope
 from tests.support.api_contract import Contract
 from tests.support.api_harness import (
@@ -268,3 +269,12 @@ async def test_an_estimate_is_a_read_and_takes_no_key(customer: Customer) -> Non
     assert all("Idempotent-Replayed" not in answer.headers for answer in answers)
     assert answers[0].headers["RateLimit-Policy"].startswith('"read"')
     assert await customer.key_rows() == []
+
+
+async def test_tiers_whose_ids_have_blanks_are_paged(customer: Customer) -> None:
+    tiers = [PricingTier(f"Rapat besar {number}", "Rapat", 100, 60, 10, 5) for number in range(2)]
+    async with customer.on(catalogue=TierCatalogue.of(tiers)) as there:
+        first = (await there.get("/pricing-tiers?limit=1")).json()
+        answer = await there.get(f"/pricing-tiers?limit=1&cursor={first['next_cursor']}")
+    assert answer.status_code == 200, answer.text
+    assert [each["id"] for each in answer.json()["data"]] == [tiers[1].id]

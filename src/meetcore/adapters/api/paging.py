@@ -96,7 +96,7 @@ def instant(description: str) -> Filter:
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
 _BAD_CURSOR = "must be a next_cursor that this list gave"
-_IN_LIST = " "  # no id has it
+_IN_LIST = " "  # no place has it
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)  # fits the database's integers
 
 Item = TypeVar("Item")
@@ -209,7 +209,7 @@ def _read_filters(
 
 def _read_cursor(text: str, listing: Listing, of: str) -> str | None:
     try:
-        named, _, after = base64.b64decode(text, altchars=b"-_", validate=True).decode().rpartition(_IN_LIST)
+        named, _, after = base64.b64decode(text, altchars=b"-_", validate=True).decode().partition(_IN_LIST)
         if named != of:
             return None
         return _checked(after, listing.named_by)
