@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from meetcore.composition.application import Application, NotePorts, Part
 from meetcore.domain.members.audit import SERVICE
@@ -258,6 +259,10 @@ def build_console(app: Application) -> dashboard.ConsoleUseCases:
     )  # fmt: skip
 
 
+RECORDINGS_AT_ONCE: Final = 4
+"""Recordings that a process works on at a time, each in a task of its own: a slow file delays no other."""
+
+
 def periodic_tasks(app: Application) -> Mapping[Part, Sequence[PeriodicTask]]:
     """Return the tasks of each part of the work that a process with these ports can do."""
     every = app.policy.periods
@@ -270,7 +275,12 @@ def periodic_tasks(app: Application) -> Mapping[Part, Sequence[PeriodicTask]]:
         Part.NOTES: ()
         if app.notes is None
         else (
-            PeriodicTask("recordings", app.notes.work_on_recordings, every.recordings_s, runs_on_notify=True),
+            *(
+                PeriodicTask(
+                    "recordings", app.notes.work_on_recordings, every.recordings_s, runs_on_notify=True
+                )
+                for _ in range(RECORDINGS_AT_ONCE)
+            ),
             PeriodicTask("expiry", app.recordings.expire, every.expiry_s),
         ),
     }

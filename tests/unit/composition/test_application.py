@@ -1,14 +1,17 @@
 """The application as `build` makes it: which parts of the work it can do, by the ports that it has."""
 
+import asyncio
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
 from attrs import evolve
 
+from meetcore.adapters.worker.scheduler import Scheduler
 from meetcore.composition import worker
 from meetcore.composition.application import MailPorts, Part, build
 from meetcore.composition.policy import Periods, Policy, Reports
+from meetcore.domain.notes.recordings import RecordingStatus
 from meetcore.domain.requests.retention import Retention
 from meetcore.ports.maintenance import Maintained
 from meetcore.testing.clock import ManualClock
@@ -44,6 +47,35 @@ async def test_each_part_has_its_tasks_with_the_periods_of_the_policy(harness: A
     assert {task.name for task in (*webhooks, *notes) if task.runs_on_notify} == {
         "provider events", "recordings",
     }  # fmt: skip
+
+
+async def test_a_file_that_comes_slowly_delays_no_other_recording() -> None:
+    harness = await ApplicationHarness(hosts=2).start()
+    for _ in range(2):
+        await harness.make(with_recording=True)
+    slow, other = [NoteScenario(harness, meeting) for meeting in harness.meetings()]
+    opened, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        opened.set()
+        await may_go_on.wait()
+
+    harness.fault_plan.at_next("open audio", wait)
+    tasks = [task for task in harness.process().periodic_tasks[Part.NOTES] if task.name == "recordings"]
+    scheduler = Scheduler(tasks, lambda: None)
+    await slow.record(recorded("slow"))
+    running = asyncio.create_task(scheduler.run())
+    async with asyncio.timeout(20):
+        await opened.wait()
+        await other.record(recorded("other"))
+        scheduler.notify()
+        while RecordingStatus.AVAILABLE not in {  # noqa: ASYNC110  # its event has no waiter
+            one.status for one in harness.recordings()
+        }:
+            await asyncio.sleep(0.01)
+        may_go_on.set()
+        scheduler.stop()
+        await running
 
 
 async def test_a_process_that_lacks_the_packages_for_notes_reports_those_that_stay_due() -> None:

@@ -146,7 +146,7 @@ class FileMissed(FilesUnavailable):
 
 @frozen
 class WorkOnRecordings:
-    """Works on recordings that are due, `at_once` of them at a time.
+    """Works on recordings that are due, one at a time.
 
     `notifier` wakes the delivery workers, `notes_notifier` the note workers. `lease_s` is how long a
     dead worker's recording waits; it is renewed three times in it. `report` is called with failures,
@@ -160,21 +160,20 @@ class WorkOnRecordings:
     notifier: WorkerNotifier
     notes_notifier: WorkerNotifier
     runtime: Runtime
-    at_once: int = 4
     lease_s: float = 30.0
     report: Callable[[views.RecordingTask, Exception], None] = ignore
     on_expired_lease: Callable[[views.RecordingTask], object] = ignore
 
     async def __call__(self) -> bool:
-        """Work on due recordings; return whether there may be more. What met a fault is due again later."""
+        """Work on a due recording; return whether there may be more. What met a fault is due again later."""
         lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
         async with self.store.at_once() as tx:
-            tasks = await tx.recordings.claim(self.at_once, lease)
+            tasks = await tx.recordings.claim(1, lease)
         for task in tasks:
             if task.had_expired_lease:
                 self.on_expired_lease(task)
         await gather_all(self._work(task) for task in tasks)
-        return len(tasks) == self.at_once
+        return bool(tasks)
 
     async def _work(self, task: views.RecordingTask) -> None:
         async def renew() -> bool:
