@@ -113,7 +113,7 @@ def test_times_are_those_of_jakarta_and_numbers_those_of_the_language():
     link = SignInLink("https://meet.example/", AT)
     assert "until 1 January 2027, 01:05 WIB" in texts.write(link, Language.ENGLISH).text
     assert "sampai 1 Januari 2027, 01.05 WIB" in texts.write(link, Language.INDONESIAN).text
-    low = LowCredits(1234, 5000, "https://meet.example/")
+    low = LowCredits(1234, 5000, "A", "https://meet.example/")
     assert "1,234 credits left" in texts.write(low, Language.ENGLISH).text
     assert "Tersisa 1.234 kredit" in texts.write(low, Language.INDONESIAN).text
 
@@ -121,12 +121,12 @@ def test_times_are_those_of_jakarta_and_numbers_those_of_the_language():
 def test_one_credit_is_named_in_the_singular():
     page = "https://meet.example/"
     of_one = (
-        (LowCredits(1, 1, page), "There is 1 credit left."),
-        (PaymentReceived("2026-000007", 1, 1110, "IDR", page), "1 credit is in the account."),
-        (PaymentEnded(1, 1110, "IDR", True, page), "for 1 credit was not paid in time"),
-        (PaymentEnded(1, 1110, "IDR", False, page), "for 1 credit has failed."),
-        (PaymentRefunded(1, 1110, "IDR", True, page), "The 1 credit is in the account again."),
-        (PaymentRefunded(1, 1110, "IDR", False, page), "1 credit was taken back"),
+        (LowCredits(1, 1, "A", page), "There is 1 credit left."),
+        (PaymentReceived("2026-000007", 1, 1110, "IDR", "A", page), "1 credit is in the account."),
+        (PaymentEnded(1, 1110, "IDR", True, "A", page), "for 1 credit was not paid in time"),
+        (PaymentEnded(1, 1110, "IDR", False, "A", page), "for 1 credit has failed."),
+        (PaymentRefunded(1, 1110, "IDR", True, "A", page), "The 1 credit is in the account again."),
+        (PaymentRefunded(1, 1110, "IDR", False, "A", page), "1 credit was taken back"),
     )
     for content, sentence in of_one:
         assert sentence in letters.LetterWriter(SITE, Language.ENGLISH).write(content).sentences[0]
@@ -134,18 +134,18 @@ def test_one_credit_is_named_in_the_singular():
 
 def test_a_payment_failed_or_expired_and_its_money_is_in_the_currencys_form():
     for is_expired, subject in ((True, "A payment has expired"), (False, "A payment has failed")):
-        content = PaymentEnded(500, 55_500, "USD", is_expired, "https://meet.example/")
+        content = PaymentEnded(500, 55_500, "USD", is_expired, "A", "https://meet.example/")
         letter = letters.LetterWriter(SITE, Language.ENGLISH).write(content)
         assert letter.subject == subject
         assert "$555.00 for 500 credits" in letter.sentences[0]
-    received = PaymentReceived("2026-000007", 500, 555_000, "IDR", "https://meet.example/")
+    received = PaymentReceived("2026-000007", 500, 555_000, "IDR", "A", "https://meet.example/")
     letter = letters.LetterWriter(SITE, Language.INDONESIAN).write(received)
     assert letter.subject == "Pembayaran diterima: kuitansi 2026-000007"
     assert "Rp555.000" in letter.sentences[0]
 
 
 def test_a_refund_was_sent_or_has_failed():
-    sent = PaymentRefunded(100, 11_100, "USD", False, "https://meet.example/")
+    sent = PaymentRefunded(100, 11_100, "USD", False, "A", "https://meet.example/")
     letter = letters.LetterWriter(SITE, Language.ENGLISH).write(sent)
     assert letter.subject == "A refund of $111.00 was sent"
     assert "100 credits were taken back" in letter.sentences[0]

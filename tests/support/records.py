@@ -70,12 +70,12 @@ CONTENTS: tuple[MailContent, ...] = (
         "https://meet.example/join?token=SEALED-invited", "Perkumpulan “Émile”", "Dewi", Role.FINANCE, AT
     ),
     EndpointDisabled(("https://hooks.example/a", "https://hooks.example/b"), 20, AT, "https://meet.example/"),
-    LowCredits(9, 10, "https://meet.example/"),
+    LowCredits(9, 10, "Perkumpulan “Émile”", "https://meet.example/"),
     PasskeyChanged("Dewi's laptop", True, AT, "192.0.2.1", "https://meet.example/"),
     StatementReady(date(2026, 11, 1), "Perkumpulan “Émile”", "https://meet.example/"),
-    PaymentReceived("2026-000001", 500, 555_000, "IDR", "https://meet.example/"),
-    PaymentRefunded(100, 111_000, "IDR", False, "https://meet.example/"),
-    PaymentEnded(500, 555_000, "IDR", True, "https://meet.example/"),
+    PaymentReceived("2026-000001", 500, 555_000, "IDR", "Perkumpulan “Émile”", "https://meet.example/"),
+    PaymentRefunded(100, 111_000, "IDR", False, "Perkumpulan “Émile”", "https://meet.example/"),
+    PaymentEnded(500, 555_000, "IDR", True, "Perkumpulan “Émile”", "https://meet.example/"),
     SuspensionChanged("Perkumpulan “Émile”", True, "Unpaid bills", AT, "https://meet.example/"),
 )
 

@@ -196,8 +196,9 @@ class CreditMails:
     async def received(self, tx: Transaction, payment: Payment, receipt: Receipt) -> int:
         """Queue the mails about a payment that has become paid."""
         content = contents.PaymentReceived(
-            receipt.text, payment.credits, payment.amount, payment.currency, self._page(payment)
-        )
+            receipt.text, payment.credits, payment.amount, payment.currency,
+            await self._name(tx, payment.account_id), self._page(payment),
+        )  # fmt: skip
         return await self._add(tx, payment, content)
 
     async def ended(self, tx: Transaction, payment: Payment) -> int:
@@ -206,22 +207,29 @@ class CreditMails:
             return 0
         is_expired = payment.status is PaymentStatus.EXPIRED
         content = contents.PaymentEnded(
-            payment.credits, payment.amount, payment.currency, is_expired, self._page(payment)
-        )
+            payment.credits, payment.amount, payment.currency, is_expired,
+            await self._name(tx, payment.account_id), self._page(payment),
+        )  # fmt: skip
         return await self._add(tx, payment, content)
 
     async def refunded(self, tx: Transaction, payment: Payment, refund: Refund) -> int:
         """Queue the mails about a refund whose money was sent, or could not be."""
         content = contents.PaymentRefunded(
-            refund.credits, refund.amount, payment.currency, refund.failed_at is not None, self._page(payment)
-        )
+            refund.credits, refund.amount, payment.currency, refund.failed_at is not None,
+            await self._name(tx, payment.account_id), self._page(payment),
+        )  # fmt: skip
         return await self._add(tx, payment, content)
 
     async def low(self, tx: Transaction, low: CreditsFellLow) -> int:
         """Queue the mails about an account whose credits fell below its threshold."""
-        content = contents.LowCredits(low.available, low.threshold, self.mails.base_url + CREDITS_PAGE)
+        name = await self._name(tx, low.account_id)
+        content = contents.LowCredits(low.available, low.threshold, name, self.mails.base_url + CREDITS_PAGE)
         recipients = await tx.mails.find_recipients(low.account_id, MailTopic.CREDITS)
         return await self.mails.add(tx, recipients, content, low.account_id, str(low.account_id))
+
+    async def _name(self, tx: Transaction, account_id: UUID) -> str:
+        """Return the account's name: a member may belong to several."""
+        return (await tx.registry.load_account(account_id)).full_name if self.mails.is_on else ""
 
     def _page(self, payment: Payment) -> str:
         return f"{self.mails.base_url}{CREDITS_PAGE}/{payment.id}"

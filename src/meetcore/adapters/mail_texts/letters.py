@@ -143,6 +143,7 @@ class LetterWriter:
                     balance=self._number(low.balance),
                     threshold=self._number(low.threshold),
                 ),
+                self._account(low.account_name),
             ),
             _("See the balance"),
             low.page_url,
@@ -196,6 +197,7 @@ class LetterWriter:
                     credits=self._number(paid.credits),
                 ),
                 _("The receipt has the number %(receipt)s.", receipt=paid.receipt),
+                self._account(paid.account_name),
             ),
             _("See the receipt"),
             paid.page_url,
@@ -225,7 +227,11 @@ class LetterWriter:
             )
         return Letter(
             subject,
-            (sentence, _("No credits were added. To buy them, start a new payment.")),
+            (
+                sentence,
+                _("No credits were added. To buy them, start a new payment."),
+                self._account(ended.account_name),
+            ),
             _("See the payment"),
             ended.page_url,
         )
@@ -254,7 +260,8 @@ class LetterWriter:
                 **values,
             )
             then = _("It can take some days to arrive. The receipt shows the refund.")
-        return Letter(subject, (sentence, then), _("See the payment"), refund.page_url)
+        account = self._account(refund.account_name)
+        return Letter(subject, (sentence, then, account), _("See the payment"), refund.page_url)
 
     def _suspension(self, changed: contents.SuspensionChanged) -> Letter:
         _ = self._text
@@ -273,6 +280,10 @@ class LetterWriter:
                 _("Its API keys are refused. What was begun goes on, and credits and records stay."),
             )
         return Letter(subject, sentences, _("See the account"), changed.page_url)
+
+    def _account(self, name: str) -> str:
+        _ = self._text
+        return _("Account: “%(account)s”.", account=one_line(name))
 
     def _text(self, message: str, **values: str) -> str:
         return translations(CATALOGUES, self.language).gettext(message) % values

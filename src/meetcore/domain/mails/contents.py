@@ -66,6 +66,7 @@ class LowCredits:
 
     balance: int
     threshold: int
+    account_name: str
     page_url: str
 
 
@@ -97,6 +98,7 @@ class PaymentReceived:
     credits: int
     amount: int
     currency: str
+    account_name: str
     page_url: str
 
 
@@ -108,6 +110,7 @@ class PaymentEnded:
     amount: int
     currency: str
     is_expired: bool
+    account_name: str
     page_url: str
 
 
@@ -119,6 +122,7 @@ class PaymentRefunded:
     amount: int
     currency: str
     has_failed: bool
+    account_name: str
     page_url: str
 
 

@@ -24,12 +24,12 @@ CONTENTS: tuple[contents.MailContent, ...] = (
     LINK,
     contents.Invitation("https://meet.example/?token=secret", "A", "B", Role.OWNER, NOW + timedelta(days=7)),
     contents.EndpointDisabled(("https://hooks.example/",), 20, NOW, "https://meet.example/"),
-    contents.LowCredits(1, 10, "https://meet.example/"),
+    contents.LowCredits(1, 10, "A", "https://meet.example/"),
     contents.PasskeyChanged("A", False, NOW, None, "https://meet.example/"),
     contents.StatementReady(NOW.date(), "A", "https://meet.example/"),
-    contents.PaymentReceived("2026-000001", 5, 5_000, "IDR", "https://meet.example/"),
-    contents.PaymentEnded(5, 5_000, "IDR", True, "https://meet.example/"),
-    contents.PaymentRefunded(5, 5_000, "IDR", True, "https://meet.example/"),
+    contents.PaymentReceived("2026-000001", 5, 5_000, "IDR", "A", "https://meet.example/"),
+    contents.PaymentEnded(5, 5_000, "IDR", True, "A", "https://meet.example/"),
+    contents.PaymentRefunded(5, 5_000, "IDR", True, "A", "https://meet.example/"),
     contents.SuspensionChanged("A", True, "B", NOW, "https://meet.example/"),
 )
 

@@ -58,7 +58,7 @@ async def test_a_received_payment_is_mailed_once_with_its_receipt() -> None:
         shop.harness.clock.advance(31)
         await shop.notify(payment_id)
         await shop.follow()
-        received = PaymentReceived("2026-000001", 500, 555_000, "IDR", f"{PAGE}/{payment_id}")
+        received = PaymentReceived("2026-000001", 500, 555_000, "IDR", "A", f"{PAGE}/{payment_id}")
         assert contents(shop.harness) == {reader: [received] for reader in readers}
 
 
@@ -72,7 +72,7 @@ async def test_a_payment_that_ended_unpaid_is_mailed_once(status: GatewayStatus,
     for _ in range(2):
         await shop.notify(payment_id)
         await shop.follow()
-    ended = PaymentEnded(500, 555_000, "IDR", is_expired, f"{PAGE}/{payment_id}")
+    ended = PaymentEnded(500, 555_000, "IDR", is_expired, "A", f"{PAGE}/{payment_id}")
     assert contents(shop.harness) == {reader: [ended] for reader in readers}
     assert shop.harness.notifier.notifications
 
@@ -98,8 +98,8 @@ async def test_the_decisions_of_operators_are_mailed() -> None:
     console = shop.process().console.payments
     await console.accept(ONE, WHERE, good)
     await console.dismiss(ONE, WHERE, bad, "never paid")
-    received = PaymentReceived("2026-000001", 500, 555_000, "IDR", f"{PAGE}/{good}")
-    ended = PaymentEnded(500, 555_000, "IDR", False, f"{PAGE}/{bad}")
+    received = PaymentReceived("2026-000001", 500, 555_000, "IDR", "A", f"{PAGE}/{good}")
+    ended = PaymentEnded(500, 555_000, "IDR", False, "A", f"{PAGE}/{bad}")
     assert contents(shop.harness) == {reader: [received, ended] for reader in readers}
 
 
@@ -122,7 +122,7 @@ async def test_a_refund_is_mailed_once(state: RefundState) -> None:
     for _ in range(2):
         await shop.follow()
         await shop.notify(payment_id)
-    mails = PaymentRefunded(100, 111_000, "IDR", state is RefundState.FAILED, f"{PAGE}/{payment_id}")
+    mails = PaymentRefunded(100, 111_000, "IDR", state is RefundState.FAILED, "A", f"{PAGE}/{payment_id}")
     assert {reader: found[1:] for reader, found in contents(shop.harness).items()} == {
         reader: [mails] for reader in readers
     }
@@ -140,12 +140,12 @@ async def test_credits_that_a_posting_makes_low_are_mailed_once() -> None:
     await use.adjust(account_id, -20, "usage", "r")
     await use.adjust(account_id, -20, "usage", "r")
     await use.adjust(account_id, -1, "usage")
-    low = LowCredits(90, 100, PAGE)
+    low = LowCredits(90, 100, "A", PAGE)
     assert contents(harness) == {OWNER: [low]}
     assert harness.notifier.notifications
     await use.top_up(account_id, 50)
     await use.adjust(account_id, -50, "usage")
-    assert contents(harness) == {OWNER: [low, LowCredits(89, 100, PAGE)]}
+    assert contents(harness) == {OWNER: [low, LowCredits(89, 100, "A", PAGE)]}
     harness.prove()
 
 
@@ -158,14 +158,14 @@ async def test_credits_that_a_meeting_makes_low_are_mailed_once() -> None:
             except SimulatedCrash:
                 await harness.recover()
         balance = harness.funds().balance
-        assert contents(harness) == ({OWNER: [LowCredits(95, 100, PAGE)]} if balance < 100 else {})
+        assert contents(harness) == ({OWNER: [LowCredits(95, 100, "A", PAGE)]} if balance < 100 else {})
 
 
 async def test_credits_that_a_refund_makes_low_are_mailed() -> None:
     shop, readers, payment_id = await paid()
     await shop.harness.administration.adjust(shop.harness.caller.account.id, -390, "usage")
     await refund(shop, payment_id, 20)
-    low = LowCredits(90, 100, PAGE)
+    low = LowCredits(90, 100, "A", PAGE)
     assert {reader: found[1:] for reader, found in contents(shop.harness).items()} == {
         reader: [low] for reader in readers
     }
@@ -176,5 +176,5 @@ async def test_credits_that_notes_make_low_are_mailed() -> None:
     one.harness.policy = MAILED
     await one.ask()
     await one.work(one.harness.write_notes())
-    assert contents(one.harness) == {OWNER: [LowCredits(94, 100, PAGE)]}
+    assert contents(one.harness) == {OWNER: [LowCredits(94, 100, "A", PAGE)]}
     one.prove()
