@@ -140,7 +140,13 @@ class SignInPages(Generic[Who, Use, Allowed]):
             _("Look into your mail"), look.text(_SENT, email=email), self.site.area.sign_in,
             _("Use another address"),
         )  # fmt: skip
-        self.site.cookies.set(answer, self.site.cookies.after, after, timedelta(minutes=20))
+        return self.keep(answer, browser, after)
+
+    def keep(self, answer: Response, browser: str, after: str) -> Response:
+        """Have the browser keep until its link is used what that needs: its own cookie, and the next page."""
+        cookies = self.site.cookies
+        cookies.set(answer, cookies.browser, browser, BROWSER_KEPT)
+        cookies.set(answer, cookies.after, after, timedelta(minutes=20))
         return answer
 
     async def confirm(self, request: Request, look: Look, _browser: str) -> Response:

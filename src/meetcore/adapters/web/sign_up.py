@@ -1,7 +1,6 @@
 """Signing up: a form for the address and the name, and the link that opens the account."""
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Final
 
 from attrs import frozen
@@ -65,8 +64,7 @@ class SignUpPages:
             return self._form(look, form, {FORM: text}, status=429)
         text = look.text(_SENT, email=email)
         answer = look.message(_("Look into your mail"), text, ROOT, _("Use another address"))
-        site.cookies.set(answer, site.cookies.after, look.root, timedelta(minutes=20))
-        return answer
+        return self.sign_in.keep(answer, browser, look.root)
 
     async def confirm(self, _request: Request, look: Look, _browser: str) -> Response:
         """Show the button that opens the account."""
