@@ -51,21 +51,17 @@ class CollectRecordingFiles:
 
         APPLIED when the recording is new or has more files now, IGNORED when nothing is new or the meeting
         was not sold with a recording, TOO_EARLY when the meeting does not exist yet or is being cancelled.
-        The recording of an erased account is opened as expired, so that its files are removed.
+        The recording of a cancelled meeting or an erased account is opened as expired: its files are removed.
         """
         async with self.store.begin() as tx:
             meeting = await tx.meetings.load_by_provider_id(provider, provider_meeting_id)
             if meeting is None or meeting.status is meetings.MeetingStatus.CANCELLING:
                 return provider_events.EventOutcome.TOO_EARLY
-            if not recordings.can_be_recorded(meeting):
+            if not meeting.options.with_recording:
                 return provider_events.EventOutcome.IGNORED
             known = await tx.recordings.load(meeting.account_id, meeting.id)
             if known is None:
-                recording = recordings.open_recording(
-                    self.runtime.new_id(now), meeting, files, now, self.retention
-                )
-                if recording is not None and await tx.erasures.is_requested(meeting.account_id):
-                    recording = recordings.expire(recording)
+                recording = await self._open(tx, meeting, files, now)
             else:
                 recording = recordings.gather_files(known, files)
                 recording = recordings.readdress(recording, files) if is_query_result else recording
@@ -76,6 +72,16 @@ class CollectRecordingFiles:
                 await tx.notes.wake(recording)
         self.notifier.notify()
         return provider_events.EventOutcome.APPLIED
+
+    async def _open(
+        self, tx: Transaction, meeting: Meeting, files: Sequence[recordings.RecordingFile], now: datetime
+    ) -> recordings.Recording | None:
+        id = self.runtime.new_id(now)
+        recording = recordings.open_recording(id, meeting, files, now, self.retention)
+        is_offered = recordings.can_be_recorded(meeting)
+        if recording is None or (is_offered and not await tx.erasures.is_requested(meeting.account_id)):
+            return recording
+        return recordings.expire(recording)
 
 
 def transcripts_of(recording: recordings.Recording) -> set[tuple[str, int]]:

@@ -271,6 +271,19 @@ async def test_the_files_of_expired_recordings_are_removed_at_the_provider() -> 
     assert one.status() is RecordingStatus.EXPIRED
 
 
+async def test_a_test_call_of_a_meeting_that_was_cancelled_is_removed_at_the_provider() -> None:
+    harness = await ApplicationHarness().start()
+    await harness.make(with_recording=True)
+    one = NoteScenario(harness, harness.meetings()[0])
+    await harness.cancel()(harness.caller, one.meeting.id, harness.request_key("c"), harness.now())
+    assert harness.funds().balance == 100
+    for file in (recorded("call", 60.0), written("said", "A: ya")):
+        await one.record(file)
+        await one.measure()
+        assert (one.status(), harness.fake_recordings.contents) == (RecordingStatus.EXPIRED, {})
+    assert harness.events_of(EventKind.RECORDING_READY) == []
+
+
 # Notes that a meeting was made with
 
 
