@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -70,6 +71,14 @@ async def test_the_format_that_a_server_knows_is_remembered(server: str, asked: 
             await ai.writer.write(SHORT, Language.ENGLISH)
             assert ai.stand_in.tally.calls["completions"] == len(asked) + number
         assert ai.log.events == [("warning", "ai_format_refused")] * (len(asked) - 1)
+
+
+async def test_a_format_that_is_refused_to_several_notes_at_once_is_refused_once():
+    async with ai_at_hand() as ai:
+        ai.stand_in.manner = MANNERS["DeepSeek"]
+        await asyncio.gather(*(ai.writer.write(SHORT, Language.ENGLISH) for _ in range(4)))
+        assert ai.stand_in.tally.calls["completions"] == 8
+        assert ai.log.events == [("warning", "ai_format_refused")]
 
 
 async def test_a_server_that_refuses_every_format_is_for_the_operator_and_the_note_waits():

@@ -204,17 +204,19 @@ class OpenAiNoteWriter:
             if work.requests <= 0:
                 raise AiUnavailable("ai: too many requests for one note")
             work.requests -= 1
-            body = {"model": self._access.write_model, **_formatted(messages, kind, FORMATS[self._format])}
+            tried = self._format
+            body = {"model": self._access.write_model, **_formatted(messages, kind, FORMATS[tried])}
             try:
                 answer = await self._endpoint.post_json("/chat/completions", body)
             except endpoint.ContextTooLong as fault:
                 raise TooLong(str(fault), is_sure=True) from None
             except endpoint.FormatRefused:
-                if self._format + 1 == len(FORMATS):
+                if tried + 1 == len(FORMATS):
                     endpoint.log_settings(self._log, param="response_format")
                     raise
-                self._format += 1
-                self._log.warning("ai_format_refused", next=FORMATS[self._format])
+                if tried == self._format:  # else another note met the refusal first
+                    self._format = tried + 1
+                    self._log.warning("ai_format_refused", next=FORMATS[self._format])
                 continue
             sent_chars = sum(len(message["content"]) for message in body["messages"])
             return self._content(answer, sent_chars, may_halve=may_halve)
