@@ -50,6 +50,7 @@ class Topup:
     ] = None
     created_at: Utc
     expires_at: Annotated[Utc, FieldInfo("Until then it can be paid.")]
+    paid_at: Annotated[Utc | None, FieldInfo("When it was paid; null until then.")] = None
     ended_at: Annotated[Utc | None, FieldInfo("When it was paid, failed or expired.")] = None
     refund: Annotated[
         TopupRefund | None, FieldInfo("Null without one; its `credits` may be a part of the payment's.")
@@ -65,8 +66,10 @@ def payment_record(papers: PaymentPapers) -> Topup:
     """Return a payment as the API shows it; a refund that failed is not shown."""
     payment, refund = papers.payment, papers.standing_refund
     is_open = payment.status is payments.PaymentStatus.PENDING
+    is_paid = payment.status in (payments.PaymentStatus.PAID, payments.PaymentStatus.REFUNDED)
     return record_of(
         Topup, payment, payment_url=payment.payment_url if is_open else None,
+        paid_at=in_utc(payment.ended_at) if is_paid and payment.ended_at is not None else None,
         refund=None if refund is None else _refund_record(refund),
     )  # fmt: skip
 

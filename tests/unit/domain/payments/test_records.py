@@ -25,9 +25,11 @@ def test_a_package_is_shown_with_what_is_to_be_paid() -> None:
 def test_a_payment_shows_its_page_while_it_can_be_paid() -> None:
     shown = payment_record(PaymentPapers(PENDING))
     assert (shown.id, shown.status, shown.amount) == (str(PENDING.id), "pending", 555_000)
-    assert (shown.payment_url, shown.ended_at) == ("https://pay.example/1", None)
+    assert (shown.payment_url, shown.paid_at, shown.ended_at) == ("https://pay.example/1", None, None)
     paid = payment_record(PaymentPapers(evolve(PENDING, status=PaymentStatus.PAID, ended_at=AT)))
-    assert (paid.status, paid.payment_url, paid.ended_at) == ("paid", None, AT)
+    assert (paid.status, paid.payment_url, paid.paid_at, paid.ended_at) == ("paid", None, AT, AT)
+    failed = payment_record(PaymentPapers(evolve(PENDING, status=PaymentStatus.FAILED, ended_at=AT)))
+    assert (failed.paid_at, failed.ended_at) == (None, AT)
     assert (shown.refund, paid.refund) == (None, None)
 
 
