@@ -156,7 +156,10 @@ def _call(method: str, path: str, data: str | None, idempotency_key: str | None)
     if verb not in METHODS:
         raise ValueError(f"the method is one of {', '.join(METHODS)}, not {method}")
     parts = urlsplit(f"/{path.removeprefix('/')}".removeprefix(API_ROOT))
-    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    query = dict(pairs)
+    if len(query) < len(pairs):
+        raise ValueError("the query gives a name more than once, which the service refuses")
     if verb == "GET":
         if data is not None or idempotency_key is not None:
             raise ValueError("--data and --idempotency-key are for what changes something, not for GET")

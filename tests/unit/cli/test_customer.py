@@ -183,6 +183,7 @@ def test_a_body_is_sent_under_the_key_that_names_the_intent(tmp_path: Path) -> N
     (["POST", "/meetings", "--data", "[]"], "JSON object"),
     (["POST", "/meetings", "--data", "@/nowhere"], "/nowhere"),
     (["POST", "/meetings", "--data", "{}", "--all"], "--all is for lists"),
+    (["GET", "/events?type=webhook.test&type=note.failed"], "a name more than once"),
     (["GET", "/meetings", "--data", "{}"], "--data and --idempotency-key"),
     (["GET", "/meetings", "--idempotency-key", "a"], "--data and --idempotency-key"),
 ])  # fmt: skip
