@@ -129,7 +129,7 @@ def dev(*, port: inputs.Whole | None = None, data_dir: Path = DATA_DIR, for_test
     try_foreign(settings)
     servers.refuse_taken(LOOPBACK, port, "--port, or make run ARGS='--port NUMBER'")
     if not for_tests:
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_data_dir(data_dir)
     with (
         temporary_directory() if for_tests else nullcontext(data_dir) as directory,
         _bound(port) as listener,
@@ -140,6 +140,13 @@ def dev(*, port: inputs.Whole | None = None, data_dir: Path = DATA_DIR, for_test
         finally:
             if for_tests:  # it may be elsewhere
                 shutil.rmtree(database.home, ignore_errors=True)
+
+
+def _make_data_dir(data_dir: Path) -> None:
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise inputs.InputRefused(f"--data-dir {data_dir} cannot be made: {error.strerror}") from None
 
 
 def _bound(port: int) -> socket.socket:

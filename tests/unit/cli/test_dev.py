@@ -12,6 +12,7 @@ from meetcore.adapters.embedded_postgres import EmbeddedPostgres, EmbeddedPostgr
 from meetcore.adapters.settings import SecretStr, Settings
 from meetcore.cli import dev
 from meetcore.cli.dev import _own_settings
+from meetcore.cli.inputs import InputRefused
 
 OWN, OTHER = "postgresql://own/meetcore", SecretStr("postgresql://other/meetcore")
 
@@ -75,3 +76,10 @@ def test_a_database_of_another_release_is_refused_with_a_reason(
     with pytest.raises(SystemExit, match="1"):
         serve(FakePostgres(empty_database_url, tmp_path), monkeypatch)
     assert "too new for this release" in capsys.readouterr().err
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(InputRefused, match=f"--data-dir {file} cannot be made: File exists"):
+        dev._make_data_dir(file)
