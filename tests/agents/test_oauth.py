@@ -406,7 +406,8 @@ async def test_consent_is_given_by_our_form_in_our_page_alone(
         assert (await guest.get(path)).status_code == 403
         assert (await guest.post(path, "/dashboard", **fields)).status_code == 403
     assert (await allow(owner, path)).status_code == 303
-    assert (await owner.get(path)).status_code == 410
+    over = await owner.get(path)
+    assert (over.status_code, "Connect the program again." in over.text) == (410, True)
     assert (await owner.post(path, "/dashboard", **fields)).status_code == 410
 
 

@@ -58,6 +58,7 @@ TEXTS: Final = (
         "This webhook is disabled: nothing is sent to it. Set is_active to true first, then ask again with a "
         "new Idempotency-Key."
     ),
+    _("The request was answered, or has expired. Connect the program again."),
     _("since is in the future: nothing can have failed since then."),
     _("since is more than %(days)s days ago: events are not kept longer."),
 )  # fmt: skip

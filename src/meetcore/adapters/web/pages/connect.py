@@ -1,14 +1,18 @@
 """The question whether a program gets a grant: an agent that asks by OAuth (RFC 6749, 4.1)."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from datetime import timedelta
+from http import HTTPStatus
 from typing import Final
 from uuid import UUID
 
 from starlette.responses import RedirectResponse, Response
 
 from meetcore.adapters.web.pages import requests
+from meetcore.adapters.web.refusals import translate_refusal
+from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import HEADERS, Page, Visit
+from meetcore.domain.errors import Gone
 from meetcore.domain.members.roles import Action
 from meetcore.domain.requests import grants
 from meetcore.usecases.requests.grants import CONSENT_PAGE
@@ -19,12 +23,27 @@ DEFAULT_EXPIRY_DAYS: Final = "90"
 @Page("GET", f"{CONSENT_PAGE}/{{id}}", Action.MANAGE_KEYS, needs_fresh=True)
 async def ask_for_consent(visit: Visit) -> Response:
     """Show the program, where its access goes, and what it asks for."""
-    return await _question(visit, visit.path_id("request"), visit.form, {})
+    return await _while_open(visit, _question(visit, visit.path_id("request"), visit.form, {}))
 
 
 @Page("POST", f"{CONSENT_PAGE}/{{id}}", Action.MANAGE_KEYS, needs_fresh=True)
 async def answer_consent(visit: Visit) -> Response:
     """Give the grant, or refuse it, and send the browser back to the program."""
+    return await _while_open(visit, _answer(visit))
+
+
+async def _while_open(visit: Visit, answer: Awaitable[Response]) -> Response:
+    """Answer about a request, and for one that is over say what to do."""
+    try:
+        return await answer
+    except Gone as refusal:
+        text = translate_refusal(visit.look, refusal.message)
+        return visit.look.message(
+            _("Connect a program"), text, visit.look.root, _("Back to the overview"), HTTPStatus.GONE
+        )
+
+
+async def _answer(visit: Visit) -> Response:
     form, id = visit.form, visit.path_id("request")
     if form.get("answer") != "allow":
         return _leave(await visit.use.grants.refuse(visit.signed_in, id, visit.client_address))
