@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.util import find_spec
 
+from attrs import define, field
+
 try:
     import structlog
     from starlette.applications import Starlette
@@ -31,7 +33,7 @@ from meetcore.adapters.http.connections import ConnectionLimits, Connections, Dr
 from meetcore.adapters.mcp.lazy_app import LazyMcpApp
 from meetcore.adapters.mcp.oauth_routes import AGENT_PATH as AGENT_PATH
 from meetcore.adapters.mcp.oauth_routes import oauth_routes
-from meetcore.adapters.settings import Settings, load_settings
+from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import allow_open_files, configure_logs, stop_with_parent
 from meetcore.composition.application import Application, Part
 from meetcore.composition.configuration import check_schema, warn_of_role, warn_of_settings
@@ -126,7 +128,8 @@ class Service:
             pages.keep_links_out_of_access_logs()
             self._proxies = settings.proxy_networks
             self._turns, self._key_prefix = ClientTurns(self._proxies), settings.key_prefix
-            is_there = await _is_ready(settings)
+            has_schema = _SchemaCheck(settings)
+            is_there = await has_schema()
             parts = served_parts(settings)
             if Part.NOTES in parts:
                 warn_of_notes()
@@ -152,7 +155,7 @@ class Service:
             drain = stack.enter_context(drain_on_sigterm(settings.drain_s))
             stop_with_parent()  # one of several processes
             self._pages.router.routes[:] = [
-                *_health_routes(application.ports.queries, READY_S, drain),
+                *_health_routes(application.ports.queries, READY_S, drain, has_schema),
                 *provider_pages(application),
                 *provider_events.provider_event_routes(
                     self._webhook_parsers(settings, application),
@@ -260,13 +263,20 @@ def _compressed(routes: Iterable[Route]) -> Iterable[Route]:
         yield route
 
 
-async def _is_ready(settings: Settings) -> bool:
-    """Return whether the database answers and has the schema."""
-    try:
-        await asyncio.to_thread(check_schema, settings)
-    except store.StoreUnavailable:
-        return False
-    return True
+@define
+class _SchemaCheck:
+    """The check of the schema, in a process that may start before its database."""
+
+    _settings: Settings
+    _has_passed: bool = field(default=False, init=False)
+
+    async def __call__(self) -> bool:
+        """Check until it has passed once; return whether it has. Raises as `check_schema`."""
+        with suppress(store.StoreUnavailable):
+            if not self._has_passed:
+                await asyncio.to_thread(check_schema, self._settings)
+            self._has_passed = True
+        return self._has_passed
 
 
 async def _log_tiers_without_host(application: Application) -> None:
@@ -303,7 +313,7 @@ def _has_key(scope: Scope, prefix: str) -> bool:
     return True
 
 
-def _health_routes(queries: Queries, timeout_s: float, drain: Drain) -> list[Route]:
+def _health_routes(queries: Queries, timeout_s: float, drain: Drain, has_schema: _SchemaCheck) -> list[Route]:
     async def live(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
@@ -313,11 +323,16 @@ def _health_routes(queries: Queries, timeout_s: float, drain: Drain) -> list[Rou
         try:
             async with asyncio.timeout(timeout_s):
                 await queries.ping()
+            if await has_schema():
+                return PlainTextResponse("ok\n")
         except store.StoreReadOnly:
             return _unready("the database takes no writes")
+        except SettingsRefused as refusal:
+            log.warning("not ready", hint=str(refusal))
+            return _unready("the database is not that of this release")
         except (store.StoreUnavailable, TimeoutError):
-            return _unready("the database does not answer")
-        return PlainTextResponse("ok\n")
+            pass
+        return _unready("the database does not answer")
 
     return [Route("/healthz", live), Route("/readyz", ready)]
 

@@ -15,6 +15,7 @@ import pytest
 
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
+from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.app import Service
 from meetcore.domain.meetings.meetings import Provisioned
 from meetcore.domain.meetings.views import ProviderOrder
@@ -296,6 +297,32 @@ async def test_the_database_comes_goes_and_comes_back(
             await until(is_back, 20)
             await there.make_meeting()
     assert await customer.balance() == 980
+
+
+async def test_a_process_that_started_without_its_database_is_ready_on_its_own_schema_only(
+    migrated_url: str, contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Settings) -> None:
+        raise SettingsRefused("the schema is not up to date: run `meetcore migrate` first")
+
+    async with relay_to(migrated_url) as (relay, url):
+        service = Service(settings_for(url))
+        async with started(service), client_of(service, contract) as http:
+
+            async def readiness() -> tuple[int, str]:
+                answer = await http.get(f"{BASE_URL}/readyz")
+                return answer.status_code, answer.text
+
+            async def is_answered() -> bool:
+                return "answer" not in (await readiness())[1]
+
+            assert await readiness() == (503, "the database does not answer\n")
+            with monkeypatch.context() as old:
+                old.setattr("meetcore.app.check_schema", refuse)
+                await relay.open()
+                await until(is_answered, 20)
+                assert await readiness() == (503, "the database is not that of this release\n")
+            assert await readiness() == (200, "ok\n")
 
 
 @pytest.mark.spec("7/503")

@@ -28,7 +28,7 @@ from meetcore.adapters.system import (
 from meetcore.cli import inputs, output, runner, servers
 from meetcore.composition.adapter_checks import check_adapters, warn_of_posting
 from meetcore.composition.application import Part
-from meetcore.composition.configuration import warn_of_role, warn_of_settings
+from meetcore.composition.configuration import check_schema, warn_of_role, warn_of_settings
 from meetcore.composition.infrastructure import open_application, served_parts
 from meetcore.composition.observability import check_metrics, check_traces, metrics_shown
 from meetcore.composition.providers import require_notes, warn_of_notes
@@ -39,6 +39,9 @@ MAX_PORT = 65_535
 MAX_PROCESSES = 64
 RESTART_PAUSE_S = 1.0
 STOP_TIMEOUT_S = 20.0
+
+LOOK_AGAIN_S = 1.0
+"""Seconds after which a worker looks again for a database that was away when it started."""
 
 MORE_TO_END_S = 4.0
 """Seconds for one of several processes to end, beside the drain and `STOP_TIMEOUT_S`."""
@@ -201,11 +204,24 @@ async def _work(settings: Settings, threads: int, parts: tuple[Part, ...]) -> No
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     stop_with_parent()
-    async with open_application(settings, parts=parts) as application, working(application, threads):
+    async with open_application(settings, parts=parts) as application:
         collect_rarely()
         notify_ready()
-        output.log_or_print(f"meetcore works on {' and '.join(parts)}")
-        await stop.wait()
+        await _until_checked(settings, stop)
+        async with working(application, threads):
+            output.log_or_print(f"meetcore works on {' and '.join(parts)}")
+            await stop.wait()
+
+
+async def _until_checked(settings: Settings, stop: asyncio.Event) -> None:
+    """Wait until the database answers, which may have been away before; raises as `check_schema`."""
+    while not stop.is_set():
+        with suppress(StoreUnavailable):
+            await asyncio.to_thread(check_schema, settings)
+            break
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_AGAIN_S):
+                await stop.wait()
 
 
 def _supervise(processes: int, threads: int, only: Literal["webhooks", "notes"] | None) -> None:
@@ -227,12 +243,17 @@ def _supervise(processes: int, threads: int, only: Literal["webhooks", "notes"] 
     import structlog
 
     log, children = structlog.get_logger("meetcore"), [start() for _ in range(processes)]
-    while not is_stopping:
+    while children and not is_stopping:
         time.sleep(RESTART_PAUSE_S)
-        for place, child in enumerate(children):
-            if not (child.is_alive() or is_stopping):
+        for child in list(children):
+            if child.is_alive() or is_stopping:
+                continue
+            if child.exitcode == output.ExitCode.SETTINGS:  # another would end in the same way
+                log.error("process failed to start", process=child.pid, left=len(children) - 1)
+                children.remove(child)
+            else:
                 log.warning("process ended", process=child.pid, exit_code=child.exitcode)
-                children[place] = start()
+                children[children.index(child)] = start()
     for child in children:
         child.terminate()
     for child in children:
@@ -240,6 +261,8 @@ def _supervise(processes: int, threads: int, only: Literal["webhooks", "notes"] 
         if child.is_alive():
             child.kill()
             child.join()
+    if not is_stopping:
+        raise SystemExit(output.ExitCode.SETTINGS)
 
 
 def _work_supervised(threads: int, only: Literal["webhooks", "notes"] | None) -> None:
