@@ -6,6 +6,7 @@ the account at once; `FollowPayments` then has the money sent back.
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from attrs import frozen
@@ -30,13 +31,19 @@ from meetcore.usecases.runtime import Runtime
 
 
 def can_be_refunded(payment: Payment) -> bool:
-    """Return whether no money of a payment went back at the gateway, or is disputed.
+    """Return whether a payment's own money arrived, and none of it went back at the gateway or is disputed.
 
     The gateway would refuse the refund, and that asks for the money another way, once more; or a refund that
-    was made there would pass for this one.
+    was made there would pass for this one. Of a payment that was accepted with another amount or currency
+    the refund would be of the amount that was asked for.
     """
     is_disputed = payment.is_doubtful and payment.doubt is payments.Doubt.DISPUTED
-    return not is_disputed and payment.doubt is not payments.Doubt.REVERSED
+    return not is_disputed and payment.doubt not in _OTHER_MONEY
+
+
+_OTHER_MONEY: Final = frozenset(
+    {payments.Doubt.REVERSED, payments.Doubt.WRONG_AMOUNT, payments.Doubt.WRONG_CURRENCY}
+)
 
 
 async def refund_within(
@@ -58,8 +65,8 @@ async def refund_within(
         )
     if not can_be_refunded(payment):
         raise Conflict(
-            "Money of it went back at the gateway, or is disputed. Send what is left back there, and take "
-            "the credits by an adjustment.",
+            "Money of it went back at the gateway, or is disputed, or another amount was paid. Send what is "
+            "left back there, and take the credits by an adjustment.",
             payment.id,
         )
     earlier = await tx.payments.load_refund(payment_id)

@@ -311,6 +311,18 @@ async def test_the_gateway_is_asked_once_more_about_an_accepted_payment(shop: Pa
     assert (payment.status, payment.doubt, payment.is_doubtful) == (PaymentStatus.PAID, Doubt.REVERSED, True)
 
 
+async def test_an_accepted_payment_of_another_amount_is_not_refunded_as_if_all_had_arrived(
+    shop: PaymentHarness,
+) -> None:
+    payment_id = await shop.bought()
+    await shop.pay(payment_id, 1)
+    await shop.follow()
+    await shop.process().console.payments.accept(ONE, WHERE, payment_id)
+    with pytest.raises(Conflict, match="another amount was paid"):
+        await refund(shop, payment_id)
+    assert (shop.payments.refunds, shop.harness.funds().balance) == ([], 500)
+
+
 async def test_no_credits_go_to_an_account_that_was_erased_meanwhile(shop: PaymentHarness) -> None:
     payment_id = await shop.bought()
     await shop.pay(payment_id, 1)
