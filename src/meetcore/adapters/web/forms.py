@@ -210,13 +210,13 @@ def explain(look: Look, refusal: DomainError | Refusal) -> dict[str, str]:
         return {FORM: look.text(text, **details)}
     if "start_at" in details:
         return {"start_time": look.text(_START)}
-    return {FORM: translate_refusal(look, refusal.message)}
+    return {FORM: translate_refusal(look.language, refusal.message)}
 
 
 def _explain_field(look: Look, name: str, problems: Iterable[str]) -> str:
     if name in _FIELDS:
         return look.text(_FIELDS[name])
-    return "; ".join(translate_refusal(look, each) for each in problems)
+    return "; ".join(translate_refusal(look.language, each) for each in problems)
 
 
 def explain_all(look: Look, refusals: Iterable[DomainError | None]) -> dict[str, str]:

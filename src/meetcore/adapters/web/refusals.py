@@ -1,4 +1,4 @@
-"""Refusals of the domain in the languages of the pages: their messages, marked for the catalogues.
+"""Refusals of the domain and faults of notes in the languages of the pages, marked for the catalogues.
 
 A text is a message with its values named; the English page shows the message as it is.
 """
@@ -7,8 +7,10 @@ import re
 from functools import cache
 from typing import Final
 
+from meetcore.adapters.catalogues import translations
+from meetcore.adapters.web.formats import CATALOGUES
 from meetcore.adapters.web.texts import _
-from meetcore.adapters.web.visit import Look
+from meetcore.domain.notes.notes import Language
 
 TEXTS: Final = (
     _("An account needs an owner. Make another member an owner first."),
@@ -61,16 +63,41 @@ TEXTS: Final = (
     _("The request was answered, or has expired. Connect the program again."),
     _("since is in the future: nothing can have failed since then."),
     _("since is more than %(days)s days ago: events are not kept longer."),
+    _("The account had too few credits for these notes. Top up and ask for them with POST /notes."),
+    _(
+        "The daily credit cap of the meeting's API key left no room for these notes. Ask for them tomorrow, "
+        "or with another key, with POST /notes."
+    ),
+    _("The recording was deleted or is past its retention."),
+    _(
+        "The video provider delivered no recording of this meeting. Nothing was charged for the notes, and "
+        "what was paid for the recording was given back."
+    ),
+    _("The video provider did not hand over the recording. Nothing was charged; try again later."),
+    _("The recording's file cannot be read as audio or video."),
+    _("No speech was found in the recording, so that there is nothing to note."),
+    _(
+        "The video provider wrote no transcript of this recording, and this service does not transcribe "
+        "recordings itself. Nothing was charged."
+    ),
+    _(
+        "The AI provider refused to work on this recording. Nothing was charged, and the same request is "
+        "likely to be refused again."
+    ),
+    _("The AI provider did not answer for a long time. Nothing was charged; try again later."),
+    _("The notes could not be made because of a fault at the service. Nothing was charged; try again."),
 )  # fmt: skip
-"""The messages that forms of the dashboard are refused with."""
+"""The messages that forms are refused with, and those of notes that could not be made."""
 
 
-def translate_refusal(look: Look, message: str) -> str:
-    """Translate the message of a refusal, its values as they stand; one of no text here stays in English."""
+def translate_refusal(language: Language, message: str) -> str:
+    """Translate a message, its values as they stand; one of no text here stays in English."""
+    texts = translations(CATALOGUES, language)
     for pattern, text in _patterns():
         if found := pattern.fullmatch(message):
-            return look.text(text, **found.groupdict())
-    return look.text(message)
+            values = found.groupdict()
+            return texts.gettext(text) % values if values else texts.gettext(text)
+    return texts.gettext(message)
 
 
 @cache

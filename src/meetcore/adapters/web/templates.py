@@ -22,6 +22,7 @@ from meetcore.adapters.catalogues import format_money, translations
 from meetcore.adapters.web import formats
 from meetcore.adapters.web.formats import CATALOGUES, NAMES, name_browser
 from meetcore.adapters.web.markup import bar_chart, render_markdown
+from meetcore.adapters.web.refusals import translate_refusal
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.notes.transcripts import format_offset
 
@@ -90,6 +91,7 @@ def environment(language: Language) -> Environment:
         "offset": format_offset,
         "browser": name_browser,
         "markdown": render_markdown,
+        "refusal": partial(translate_refusal, language),
     }
     made.globals |= {
         "asset": asset_url,

@@ -304,4 +304,6 @@ def refusal_page(look: Look, refusal: Exception) -> Response:
                 answer.headers["Retry-After"] = str(refusal.retry_after_s)
             return answer
     assert isinstance(refusal, DomainError)
-    return look.message(_("This was refused"), translate_refusal(look, refusal.message), look.root, back, 409)
+    return look.message(
+        _("This was refused"), translate_refusal(look.language, refusal.message), look.root, back, 409
+    )

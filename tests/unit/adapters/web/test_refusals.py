@@ -10,16 +10,18 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from markupsafe import escape
 
 import meetcore
 from meetcore.adapters.web import refusals
 from meetcore.adapters.web.forms import explain
+from meetcore.adapters.web.templates import environment
 from meetcore.adapters.web.visit import Look
 from meetcore.domain.errors import refusal_of
 from meetcore.domain.members.members import InvitationCounts, Membership, check_invitations, check_owner_stays
 from meetcore.domain.members.roles import Role
 from meetcore.domain.members.sign_in import check_full_name
-from meetcore.domain.notes.notes import Language
+from meetcore.domain.notes.notes import Language, NoteFault, describe
 from meetcore.domain.requests import keys
 from meetcore.domain.webhooks import endpoints, urls
 
@@ -78,7 +80,16 @@ def test_a_refusal_is_in_the_language_of_the_page(
 
 
 def test_an_unknown_message_stays_as_it_is() -> None:
-    assert refusals.translate_refusal(look(Language.INDONESIAN), "100% new") == "100% new"
+    assert refusals.translate_refusal(Language.INDONESIAN, "100% new") == "100% new"
+
+
+@pytest.mark.parametrize("fault", NoteFault)
+def test_why_there_are_no_notes_is_in_the_language_of_the_page(fault: NoteFault) -> None:
+    message = describe(fault)
+    assert refusals.translate_refusal(Language.ENGLISH, message) == message
+    assert refusals.translate_refusal(Language.INDONESIAN, message) != message
+    shown = environment(Language.INDONESIAN).from_string("{{ message|refusal }}").render(message=message)
+    assert shown == str(escape(refusals.translate_refusal(Language.INDONESIAN, message)))
 
 
 def test_each_text_is_a_message_of_the_service() -> None:

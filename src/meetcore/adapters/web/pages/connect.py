@@ -37,7 +37,7 @@ async def _while_open(visit: Visit, answer: Awaitable[Response]) -> Response:
     try:
         return await answer
     except Gone as refusal:
-        text = translate_refusal(visit.look, refusal.message)
+        text = translate_refusal(visit.look.language, refusal.message)
         return visit.look.message(
             _("Connect a program"), text, visit.look.root, _("Back to the overview"), HTTPStatus.GONE
         )

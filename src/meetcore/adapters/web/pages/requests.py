@@ -68,7 +68,7 @@ async def create_key(visit: Visit) -> Response:
     try:
         check_name(form.get("name", "").strip())
     except InvalidName as error:
-        errors = {"name": translate_refusal(visit.look, str(error))} | errors
+        errors = {"name": translate_refusal(visit.look.language, str(error))} | errors
     if errors:
         return _form(visit, form, errors)
     try:
