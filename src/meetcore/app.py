@@ -34,7 +34,7 @@ from meetcore.adapters.mcp.lazy_app import LazyMcpApp
 from meetcore.adapters.mcp.oauth_routes import AGENT_PATH as AGENT_PATH
 from meetcore.adapters.mcp.oauth_routes import oauth_routes
 from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
-from meetcore.adapters.system import allow_open_files, configure_logs, stop_with_parent
+from meetcore.adapters.system import OTHER_FILES, allow_open_files, configure_logs, stop_with_parent
 from meetcore.composition.application import Application, Part
 from meetcore.composition.configuration import check_schema, warn_of_role, warn_of_settings
 from meetcore.composition.gateways import gateway_pages, notification_parsers
@@ -55,9 +55,6 @@ PAGES = ("/dashboard", "/console")
 """The paths of pages, of which a client has a share; the others are small, or bounded by themselves."""
 READY_S = 1.0
 """Seconds for PostgreSQL to answer `/readyz`, which load balancers poll."""
-OTHER_FILES = 256
-"""Open files besides connections and webhook posts: database, broker, logs, media."""
-
 log = structlog.get_logger("meetcore")
 
 

@@ -302,6 +302,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+OTHER_FILES: Final = 1024
+"""Open files besides connections and webhook posts: kept connections to receivers, database, broker, logs."""
+
+
 def allow_open_files(wanted: int) -> int:
     """Raise the soft limit of open files up to the hard one; return that in force, or the wanted one."""
     if sys.platform == "win32":  # pragma: no cover - has no such limit

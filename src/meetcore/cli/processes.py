@@ -18,6 +18,8 @@ from meetcore.adapters.postgres.partitions import PostgresPartitions
 from meetcore.adapters.postgres.roles import GrantRefused, grant_service
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import (
+    OTHER_FILES,
+    allow_open_files,
     call_when,
     configure_logs,
     notify_ready,
@@ -204,6 +206,7 @@ async def _work(settings: Settings, threads: int, parts: tuple[Part, ...]) -> No
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     stop_with_parent()
+    allow_open_files(settings.webhook_posts_in_flight + OTHER_FILES)
     async with open_application(settings, parts=parts) as application:
         collect_rarely()
         notify_ready()

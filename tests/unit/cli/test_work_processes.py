@@ -3,14 +3,17 @@
 import asyncio
 import signal
 from collections.abc import Iterator
+from inspect import signature
 from typing import Any
 
 import pytest
 from attrs import define, field
 
 from meetcore.adapters.settings import Settings, SettingsRefused
+from meetcore.adapters.webhook_sender import AsyncioWebhookSender
 from meetcore.cli import processes
 from meetcore.cli.output import ExitCode
+from meetcore.composition.application import Part
 from meetcore.ports.store import StoreUnavailable
 
 
@@ -46,6 +49,20 @@ async def test_a_worker_without_a_database_stops_when_it_is_told_to(monkeypatch:
 
     monkeypatch.setattr(processes, "check_schema", check)
     await processes._until_checked(Settings(), stop)
+
+
+async def test_a_worker_raises_its_limit_of_files_above_its_connections(monkeypatch: pytest.MonkeyPatch):
+    wanted: list[int] = []
+
+    def opened(*_: Any, **__: Any) -> None:
+        raise SettingsRefused("here it ends")
+
+    monkeypatch.setattr(processes, "allow_open_files", wanted.append)
+    monkeypatch.setattr(processes, "open_application", opened)
+    with pytest.raises(SettingsRefused):
+        await processes._work(Settings(webhook_posts_in_flight=2_000), 1, (Part.WEBHOOKS,))
+    most_idle = signature(AsyncioWebhookSender).parameters["max_open"].default
+    assert wanted[0] > 2_000 + most_idle
 
 
 @define
