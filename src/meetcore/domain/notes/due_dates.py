@@ -132,7 +132,10 @@ def _from_holiday(found: re.Match[str], day: date, holidays: Holidays) -> date |
 
 
 def _on_holiday(found: re.Match[str], day: date, holidays: Holidays) -> date | None:
-    return _next_holiday(found["holiday"], day, holidays)
+    """The holiday, or the day before: its eve."""
+    before = timedelta(days=found[0] != found["holiday"])
+    held = _next_holiday(found["holiday"], day + before, holidays)
+    return held and held - before
 
 
 def _next_holiday(name: str, day: date, holidays: Holidays) -> date | None:
@@ -185,7 +188,9 @@ _MONTH: Final = rf"(?P<m>{any_of(MONTHS)})\.?"
 _YEAR: Final = r"(?:,?\s(?P<y>20\d\d))?"
 _HOLIDAY: Final = rf"(?P<holiday>{any_of(HOLIDAYS)})"
 _DAY: Final = rf"(?:(?P<day>{any_of(WEEKDAYS)})|hari\sminggu|minggu(?=\s(?:pagi|siang|sore|malam|malem)))"
-_LENGTH: Final = r"(?P<unit>jam|menit|hari|minggu|pekan|bulan|tahun|hour|minute|day|week|month|year)s?"
+_LENGTH: Final = (
+    r"(?P<unit>jam|menit|hari(?!\skerja)|minggu|pekan|bulan|tahun|hour|minute|day|week|month|year)s?"
+)
 _COUNT: Final = rf"(?:se(?P<one>jam|hari|minggu|pekan|bulan|tahun)|(?P<n>{_NUMBER})\s{_LENGTH})"
 _MEETING: Final = r"(?:ini|rapat|meeting|this|th(?:is|e)\s(?:meeting|call))"
 _AFTER: Final = r"(?:setelah|sesudah|habis|abis|after)"
@@ -207,13 +212,20 @@ _FORMS: Final[tuple[tuple[str, _Means], ...]] = (
     (rf"{_COUNT}\s(?P<side>sebelum|before|setelah|sesudah|after)\s{_HOLIDAY}", _from_holiday),
     (r"h\s?[-+]\s?\d{1,2}", _unknown),
     (rf"{_COUNT}\s{_LATER}", _ahead),
+    # Counted from a day that is named, or from another event: of it alone the day would be wrong.
+    (
+        rf"(?:se|{_NUMBER}\s)(?:hari|minggu|pekan|bulan|tahun|day|week|month|year)s?"
+        r"\s(?:sebelum|before|setelah|sesudah|after|from)",
+        _unknown,
+    ),
+    (rf"(?:first|second|third|fourth|last)\s{_DAY}", _unknown),
+    (rf"{_DAY}\s(?:pertama|kedua|ketiga|keempat|terakhir)", _unknown),
     (rf"(?:dalam|in|within)\s(?:waktu\s|the\snext\s)?{_COUNT}", _ahead),
     (rf"(?:tanggal|tgl\.?|tg)\s?(?P<d>{_NUMBER})(?:\s(?P<of>bulan\s(?:depan|ini)))?", _day_of_month),
     (
         rf"the\s(?P<d>{_ORDINAL})(?!\s(?:week|half|quarter|month|day))(?:\s(?P<of>of\s(?:next|this)\smonth))?",
         _day_of_month,
     ),
-    (r"(?:akhir\shari|end\sof\s(?:the\s|this\s)?(?:business\s)?day)", _same_day),
     (
         rf"(?:akhir|end\sof)\s(?:(?:bulan\s)?{_MONTH}|(?:q|kuartal\s|triwulan\s)(?P<q>[1-4])){_YEAR}",
         _end_of_month,
@@ -228,11 +240,12 @@ _FORMS: Final[tuple[tuple[str, _Means], ...]] = (
         rf"(?P<before>{_WEEKS})?{_DAY}(?P<after>,?\s(?:(?:minggu\s|pekan\s)?(?:depan|ini)|(?:next|this)\sweek))?",
         _weekday,
     ),
-    (_HOLIDAY, _on_holiday),
+    (rf"(?:malam\s)?{_HOLIDAY}(?:\seve)?", _on_holiday),
     (r"(?:besok\s)?lusa|day\safter\stomorrow", lambda _, day, __: day + timedelta(days=2)),
     (r"besok(?:nya)?|bsk|tomorrow", lambda _, day, __: day + timedelta(days=1)),
     (
         r"(?:hari|pagi|siang|sore|malam|malem)\sini|(?:nanti|ntar|entar)\s(?:siang|sore|malam|malem)"
+        r"|akhir\shari|end\sof\s(?:the\s|this\s)?(?:business\s)?day"
         rf"|today|tonight|noon|this\s(?:morning|afternoon|evening)|eod|cob|{_AFTER}\s{_MEETING}",
         _same_day,
     ),

@@ -43,13 +43,18 @@ KNOWN: Holidays = {
     ("setelah rapat", "2026-11-04"), ("after the meeting", "2026-11-04"), ("tonight", "2026-11-04"),
     ("by 5 pm", "2026-11-04"), ("jam tiga", "2026-11-04"), ("besok pagi", "2026-11-05"),
     ("tomorrow at noon", "2026-11-05"), ("lusa", "2026-11-06"), ("the day after tomorrow", "2026-11-06"),
+    ("by end of day Friday", "2026-11-06"), ("Jumat, akhir hari", "2026-11-06"),
+    ("the end of the day tomorrow", "2026-11-05"), ("akhir hari kerja", "2026-11-04"),
     # Lengths of time
     ("tiga hari lagi", "2026-11-07"), ("dua minggu lagi", "2026-11-18"), ("seminggu lagi", "2026-11-11"),
     ("dalam sebulan", "2026-12-04"), ("dalam waktu 10 hari", "2026-11-14"), ("2 jam lagi", "2026-11-04"),
     ("in two weeks", "2026-11-18"), ("within a couple of days", "2026-11-06"), ("in a year", "2027-11-04"),
     ("dua pekan lagi", "2026-11-18"), ("90 menit lagi", "2026-11-04"), ("in 3 hours", "2026-11-04"),
     ("within 45 minutes", "2026-11-04"), ("setahun lagi", "2027-11-04"), ("dalam 2 tahun", "2028-11-04"),
-    ("in a few days", None), ("tiga hari setelah rapat", "2026-11-07"), ("two months from now", "2027-01-04"),
+    ("in a few days", None), ("dalam 3 hari kerja", None), ("tiga hari kerja lagi", None),
+    ("dua hari sebelum Jumat", None), ("two weeks from Monday", None), ("3 hari sebelum akhir bulan", None),
+    ("dalam seminggu setelah kontrak", None), ("satu jam sebelum demo Jumat", "2026-11-06"),
+    ("tiga hari setelah rapat", "2026-11-07"), ("two months from now", "2027-01-04"),
     # Ends
     ("akhir bulan", "2026-11-30"), ("akhir bulan depan", "2026-12-31"), ("end of month", "2026-11-30"),
     ("by the end of next month", "2026-12-31"), ("EOM", "2026-11-30"), ("EOW", "2026-11-06"),
@@ -67,11 +72,13 @@ KNOWN: Holidays = {
     ("Jumat minggu depan", "2026-11-13"), ("minggu depan hari Kamis", "2026-11-12"),
     ("next Friday", "2026-11-13"), ("Friday next week", "2026-11-13"), ("next week on Monday", "2026-11-09"),
     ("hari Minggu", "2026-11-08"), ("Minggu malam", "2026-11-08"), ("Friday this week", "2026-11-06"),
-    ("besok Kamis", "2026-11-05"),
+    ("besok Kamis", "2026-11-05"), ("the first Monday of January", None), ("Senin kedua Januari", None),
     # Holidays
     ("H-3 Lebaran", "2027-03-07"), ("H+2 hari raya", "2027-03-12"), ("sebelum Lebaran", "2027-03-10"),
     ("seminggu sebelum Natal", "2026-12-18"), ("dua hari setelah Natal", "2026-12-27"),
-    ("two days before Christmas", "2026-12-23"), ("before New Year", "2027-01-01"), ("Nyepi", None),
+    ("two days before Christmas", "2026-12-23"), ("before New Year", "2027-01-01"),
+    ("malam tahun baru", "2026-12-31"), ("by Christmas Eve", "2026-12-24"), ("malam Nyepi", None),
+    ("Nyepi", None),
     ("H-1 Nyepi", None), ("H-1", None), ("H-7 acara", None),
     # No one day
     ("every Monday", None), ("tiap Senin", None), ("secepatnya", None), ("minggu depan", None),
@@ -130,6 +137,11 @@ def test_a_pattern_of_words_matches_the_longest(words: Iterable[str]):
 @pytest.mark.parametrize(("day", "expected"), [(25, date(2026, 12, 25)), (26, date(2027, 12, 25))])
 def test_a_holiday_is_the_next_one_or_today(day: int, expected: date):
     assert resolve("Natal", date(2026, 12, day), KNOWN) == expected
+
+
+@pytest.mark.parametrize(("day", "expected"), [(24, date(2026, 12, 24)), (25, date(2027, 12, 24))])
+def test_an_eve_is_the_next_one_or_today(day: int, expected: date):
+    assert resolve("Christmas Eve", date(2026, 12, day), KNOWN) == expected
 
 
 @pytest.mark.parametrize(("words", "is_named"), [
