@@ -39,7 +39,11 @@ async def record_session(
     known = await tx.meetings.load_sessions(meeting.account_id, meeting.id)
     recorded = sessions.record(known, reported)
     if recorded == known:
-        return False
+        is_left_out = all(one.id != reported.id for one in known)  # as there are `MAX_SESSIONS`
+        is_to_end = is_left_out and sessions.needs_clearing(meeting, [reported])
+        if is_to_end:
+            await tx.meetings.save_uncleared(meeting)
+        return is_to_end
     await tx.meetings.save_session(meeting, next(one for one in recorded if one.id == reported.id))
     if meeting.status in _NOT_OVER:
         due_at = sessions.over_at(meeting, recorded, empty_for)

@@ -12,7 +12,7 @@ from meetcore.domain.errors import Conflict
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.provider_events import EventOutcome, ProviderEvent, ProviderEventKind
-from meetcore.domain.meetings.sessions import Session
+from meetcore.domain.meetings.sessions import MAX_SESSIONS, Session
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.usecases.meetings.end_due_meetings import CLEAR_FOR, PROVIDER_GRACE
 from tests.unit.usecases.application import ApplicationHarness
@@ -265,6 +265,21 @@ async def test_what_runs_after_the_end_is_ended_whatever_the_status_says() -> No
     room.at(61)
     await room.act(START)  # the provider lets somebody in all the same
     assert await room.deliver(room.under_way[-1]) is EventOutcome.APPLIED
+    await room.harness.end_due_meetings().sweep()
+    assert not await room.runs()
+
+
+async def test_what_runs_after_the_end_is_ended_however_many_sessions_there_were() -> None:
+    room = await open_room()
+    async with room.harness.store.begin() as tx:
+        await tx.lock_account(room.meeting.account_id)
+        for number in range(MAX_SESSIONS):
+            await tx.meetings.save_session(room.meeting, Session(f"s{number}", None, room.harness.now()))
+    room.harness.write("UPDATE meetings SET status = 'ended', due_at = NULL, cleared_at = clock_timestamp()")
+    room.harness.write("DELETE FROM host_reservations")
+    room.at(61)
+    await room.act(START)
+    await room.deliver(room.under_way[-1])
     await room.harness.end_due_meetings().sweep()
     assert not await room.runs()
 
