@@ -36,6 +36,7 @@ from meetcore.usecases.money.proposals import Proposals
 from meetcore.usecases.money.statements import ConsoleLiability, MailStatements, Statements
 from meetcore.usecases.notes import downloads, note_charges, recordings, write_notes
 from meetcore.usecases.notes.note_charges import ConcludeRecording, EditNote
+from meetcore.usecases.payments.counted_gateway import CountedGateway
 from meetcore.usecases.payments.follow_payments import FollowPayments, ReceiveNotification, SettlePayment
 from meetcore.usecases.payments.refunds import ConsolePayments, refund_within
 from meetcore.usecases.payments.start_payment import StartPayment
@@ -93,8 +94,8 @@ class Payments:
 
     def __init__(self, app: Application) -> None:
         ports, policy, runtime = app.ports, app.policy, app.runtime
-        store, gateway, notifier = ports.store, ports.gateway, ports.notifier
-        report = app.reports.payment
+        store, notifier, report = ports.store, ports.notifier, app.reports.payment
+        gateway = None if ports.gateway is None else CountedGateway(ports.gateway, runtime.metrics)
         self.start = StartPayment(store, gateway, policy.packages, runtime, policy.base_url)
         self.receive_notification = ReceiveNotification(store, notifier, runtime, report)
         self.settle = SettlePayment(runtime, policy.packages.seller, CreditMails(app.mail_queue))

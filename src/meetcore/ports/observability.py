@@ -163,6 +163,12 @@ PROVIDER_CALLS: Final = _metric(
 PROVIDER_DURATION: Final = _metric(
     "meetcore_provider_call_duration_seconds", "time of a call of the video provider", "call", buckets=_CALL_S
 )
+GATEWAY_CALLS: Final = _metric(
+    "meetcore_gateway_calls_total",
+    "calls of the payment gateway (`checkout`, `find`, `refund`): `done`, `refused`, or `unknown` (no "
+    "answer)", "call", "result",
+    known_pairs=product(("checkout", "find", "refund"), ("done", "refused", "unknown")),
+)  # fmt: skip
 NO_HOST: Final = _metric(
     "meetcore_no_host_total",
     "meetings refused for want of a host, by the seats that were asked for", "capacity",

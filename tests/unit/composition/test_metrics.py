@@ -32,6 +32,7 @@ from meetcore.domain.webhooks.signature import new_secret
 from meetcore.domain.webhooks.views import ClaimLimits
 from meetcore.ports.figures import Figures
 from meetcore.ports.observability import NO_METRICS, PROCESS_METRICS, Metrics
+from meetcore.ports.payments import GatewayRefused, GatewayUnknown
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, RangeUnsatisfiable
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.usecases.webhooks.deliver import result_of
@@ -42,6 +43,7 @@ from tests.support.recording_fakes import a_recording
 from tests.support.scrape import samples_of, value
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 from tests.unit.usecases.note_scenario import note_scenario
+from tests.unit.usecases.payments.gateway import PaymentHarness
 
 
 @frozen
@@ -94,6 +96,27 @@ async def test_refusals_of_the_provider_are_counted_by_their_code() -> None:
         await create(harness, "a", request(title="[sandbox:refuse]"))
     assert kept("provider_calls_total", call="create", result="refused") == 1
     assert kept("credits_total", kind="meeting_charge") == 0
+
+
+async def test_calls_of_the_payment_gateway_are_counted_by_their_result() -> None:
+    kept, shop = Kept(), PaymentHarness()
+    shop.harness.metrics = kept.metrics()
+    await shop.start()
+    await shop.bought()
+    shop.faults.plan("open", GatewayRefused("a revoked key"))
+    with pytest.raises(UpstreamError):
+        await shop.buy()
+    shop.faults.plan("find", GatewayUnknown("away"))
+    shop.harness.clock.advance(121)
+    await shop.follow()
+    counts = {
+        ("checkout", "done"): 1,
+        ("checkout", "refused"): 1,
+        ("find", "unknown"): 1,
+        ("find", "done"): 0,
+    }
+    for (call, result), count in counts.items():
+        assert kept("gateway_calls_total", call=call, result=result) == count
 
 
 async def test_calls_about_files_of_recordings_are_counted_by_what_became_of_them() -> None:
