@@ -142,8 +142,10 @@ async def test_a_delivery_that_does_not_open_takes_no_room_and_comes_when_its_ke
         row.values() for row in await rig.rows("SELECT payload FROM events WHERE id = %(id)s", id=broken.id)
     ]
     await break_values(rig, "events", broken.id, "payload")
-    with capture_own_logs():
+    with capture_own_logs() as logs:
         assert (await claim(rig, per_endpoint=1, per_host=2))[0] == []
+    [delivery] = await rig.rows("SELECT id FROM deliveries WHERE event_id = %(id)s", id=broken.id)
+    assert [(line["number"], line["delivery_id"]) for line in logs] == [(1, str(delivery["id"]))]
     await sweep(rig)  # what waited behind it
     ((claimed,), _) = await claim(rig, per_endpoint=1, per_host=2)
     assert claimed.event_id == good.id

@@ -65,8 +65,8 @@ CLAIM_ROUNDS = 16
 RELEASED_AT_RECOVERY = 100
 """Throttled deliveries of a recovered endpoint that may be claimed at once: those without room are throttled again."""
 
-UNREADABLE_FOR_S = 300
-"""How long what no key opens is put off: a key that is missing is mostly given back within minutes."""
+UNREADABLE_FOR_S = 60
+"""How long what no key opens is put off: other workers may have the key, or this one after its next start."""
 
 # `domain.webhooks.endpoints.disable_with_host`, for many rows at once.
 _DISABLING = {
@@ -101,6 +101,7 @@ class PostgresDeliveryRepository(Repository):
         kept = [row for row in found if row["payload"] is not None]
         opened, unreadable = _opened(kept, self._cipher, lease.token)
         if unreadable:
+            log.error("deliveries do not open", number=len(unreadable), delivery_id=str(unreadable[0]["id"]))
             await self._run(SQL["put_off"], claimed=_json(unreadable), seconds=UNREADABLE_FOR_S)
         return views.ClaimedBatch(opened, given_up(purged, views.GiveUpReason.PAST_RETENTION))
 
@@ -215,7 +216,6 @@ def _opened(rows: Sequence[Row], cipher: Cipher, token: UUID) -> tuple[list[view
             if event_id not in bodies:
                 bodies[event_id] = cipher.open(row["payload"], event_context(account_id, event_id))
         except CipherRefused:
-            log.exception("delivery does not open", delivery_id=str(row["delivery_id"]))
             ids = {"account_id": account_id, "endpoint_id": endpoint_id, "id": row["delivery_id"]}
             unreadable.append(ids | {"token": token})
             continue
