@@ -73,27 +73,26 @@ def _digits(found: re.Match[str], day: date, _: Holidays) -> date | None:
     """The day comes first, as in Indonesia, unless only the other order makes a date."""
     number, month = int(found["d"]), int(found["m"])
     number, month = (month, number) if month > 12 else (number, month)
-    return _in_month(number, month, found["y"], day)
+    return _in_month(number, month, found, day)
 
 
 def _named_month(found: re.Match[str], day: date, _: Holidays) -> date | None:
-    return _in_month(number_of(found["d"]), MONTHS[found["m"]], found["y"], day)
+    return _in_month(number_of(found["d"]), MONTHS[found["m"]], found, day)
 
 
-def _in_month(number: int, month: int, year: str | None, day: date) -> date:
-    if year:
+def _in_month(number: int, month: int, found: re.Match[str], day: date) -> date:
+    if year := found["y"]:
         return date(int(year) + (2000 if len(year) == 2 else 0), month, number)
-    this_year = date(day.year, month, number)
-    return this_year if this_year >= day else date(day.year + 1, month, number)
+    is_next = (month, number) < (day.month, day.day) or _is_next("year", found)
+    return date(day.year + is_next, month, number)
 
 
 def _day_of_month(found: re.Match[str], day: date, _: Holidays) -> date | None:
     """The next such day; of this or of the next month where that is said."""
-    number, said = number_of(found["d"]), found["of"] or ""
-    is_next = "depan" in said or "next" in said
-    for months in (1,) if is_next else (0,) if said else (0, 1, 2):
+    number, is_this = number_of(found["d"]), _THIS_MONTH.search(found.string) is not None
+    for months in (1,) if _is_next("month", found) else (0,) if is_this else (0, 1, 2):
         year, month = _month_from(day, months)
-        if number <= _length(year, month) and (said or months or number >= day.day):
+        if number <= _length(year, month) and (is_this or months or number >= day.day):
             return date(year, month, number)
     return None
 
@@ -106,6 +105,11 @@ def _month_from(day: date, months: int) -> tuple[int, int]:
 
 def _length(year: int, month: int) -> int:
     return monthrange(year, month)[1]
+
+
+def _is_next(unit: str, found: re.Match[str]) -> bool:
+    """Return whether the next week, month or year is said anywhere in the words."""
+    return _NEXT[unit].search(found.string) is not None
 
 
 def _ahead(found: re.Match[str], day: date, _: Holidays) -> date:
@@ -157,7 +161,8 @@ def _end_of(unit: str, day: date, *, is_next: bool = False) -> date:
 def _end_of_month(found: re.Match[str], day: date, _: Holidays) -> date:
     """The end of a named month or of a quarter by its number."""
     month = MONTHS[found["m"]] if found["m"] else 3 * int(found["q"])
-    return _last_of(int(found["y"]) if found["y"] else day.year + (month < day.month), month)
+    is_next = month < day.month or _is_next("year", found)
+    return _last_of(int(found["y"]) if found["y"] else day.year + is_next, month)
 
 
 def _last_of(year: int, month: int) -> date:
@@ -167,7 +172,7 @@ def _last_of(year: int, month: int) -> date:
 def _weekday(found: re.Match[str], day: date, _: Holidays) -> date:
     number = 6 if found["day"] is None else WEEKDAYS[found["day"]]
     monday = day - timedelta(days=day.weekday())
-    if "depan" in found[0] or "next" in found[0]:
+    if "depan" in found[0] or "next" in found[0] or _is_next("week", found):
         return monday + timedelta(days=7 + number)
     if "ini" in found[0] or "this" in found[0]:
         return monday + timedelta(days=number + 7 * (number < day.weekday()))
@@ -200,6 +205,12 @@ _PERIODS: Final = r"(?:minggu|pekan|bulan|tahun|kuartal|triwulan)"
 _PERIODS_EN: Final = r"(?:week|month|quarter|year)"
 # White space is one space, and letters are small, before a rule is tried.
 _FORMS: Final[tuple[tuple[str, _Means], ...]] = (
+    # Counted from a day that is named, or from another event: of that alone the day would be wrong.
+    (
+        rf"(?:se|{_NUMBER}\s)(?:hari|minggu|pekan|bulan|tahun|day|week|month|year)s?"
+        rf"\s(?:sebelum|before|setelah|sesudah|after|from)(?!\s(?:{_MEETING}|now|today|{any_of(HOLIDAYS)}))",
+        _unknown,
+    ),
     (r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})", _iso),
     (r"(?P<d>\d{1,2})[/.-](?P<m>\d{1,2})[/.-](?P<y>\d{4}|\d{2})", _digits),
     (r"(?P<d>\d{1,2})/(?P<m>\d{1,2})(?P<y>)", _digits),
@@ -212,20 +223,11 @@ _FORMS: Final[tuple[tuple[str, _Means], ...]] = (
     (rf"{_COUNT}\s(?P<side>sebelum|before|setelah|sesudah|after)\s{_HOLIDAY}", _from_holiday),
     (r"h\s?[-+]\s?\d{1,2}", _unknown),
     (rf"{_COUNT}\s{_LATER}", _ahead),
-    # Counted from a day that is named, or from another event: of it alone the day would be wrong.
-    (
-        rf"(?:se|{_NUMBER}\s)(?:hari|minggu|pekan|bulan|tahun|day|week|month|year)s?"
-        r"\s(?:sebelum|before|setelah|sesudah|after|from)",
-        _unknown,
-    ),
     (rf"(?:first|second|third|fourth|last)\s{_DAY}", _unknown),
     (rf"{_DAY}\s(?:pertama|kedua|ketiga|keempat|terakhir)", _unknown),
     (rf"(?:dalam|in|within)\s(?:waktu\s|the\snext\s)?{_COUNT}", _ahead),
-    (rf"(?:tanggal|tgl\.?|tg)\s?(?P<d>{_NUMBER})(?:\s(?P<of>bulan\s(?:depan|ini)))?", _day_of_month),
-    (
-        rf"the\s(?P<d>{_ORDINAL})(?!\s(?:week|half|quarter|month|day))(?:\s(?P<of>of\s(?:next|this)\smonth))?",
-        _day_of_month,
-    ),
+    (rf"(?:tanggal|tgl\.?|tg)\s?(?P<d>{_NUMBER})", _day_of_month),
+    (rf"the\s(?P<d>{_ORDINAL})(?!\s(?:week|half|quarter|month|day))", _day_of_month),
     (
         rf"(?:akhir|end\sof)\s(?:(?:bulan\s)?{_MONTH}|(?:q|kuartal\s|triwulan\s)(?P<q>[1-4])){_YEAR}",
         _end_of_month,
@@ -252,5 +254,10 @@ _FORMS: Final[tuple[tuple[str, _Means], ...]] = (
     (rf"{_PERIODS}\s(?:ini|depan)|(?:this|next)\s{_PERIODS_EN}", _unknown),
     (r"(?:jam|pukul)\s\w+|\d{1,2}(?::\d\d)?\s?(?:am|pm|o'clock)", _same_day),
 )
+_NEXT: Final = {
+    unit: re.compile(rf"(?<!\w)(?:{names}\s(?:depan|berikutnya)|(?:next|following)\s{unit})(?!\w)")
+    for unit, names in (("week", "(?:minggu|pekan)"), ("month", "bulan"), ("year", "tahun"))
+}
+_THIS_MONTH: Final = re.compile(r"(?<!\w)(?:bulan\sini|this\smonth)(?!\w)")
 _RULES: Final = tuple((re.compile(rf"(?<!\w)(?:{form})(?!\w)"), means) for form, means in _FORMS)
 _NAMES_HOLIDAY: Final = re.compile(rf"(?<!\w){any_of(HOLIDAYS)}(?!\w)")

@@ -37,6 +37,9 @@ KNOWN: Holidays = {
     ("tgl 2 bulan ini", "2026-11-02"), ("tanggal 31 bulan ini", None), ("tanggal 99", None),
     ("by the 3rd", "2026-12-03"), ("the fifteenth", "2026-11-15"), ("the 5th of next month", "2026-12-05"),
     ("the first week", None), ("Senin tanggal 30", "2026-11-30"),
+    ("bulan depan tanggal 5", "2026-12-05"), ("next month on the 5th", "2026-12-05"),
+    ("tanggal 5 bulan berikutnya", "2026-12-05"), ("5 Desember tahun depan", "2027-12-05"),
+    ("akhir November tahun depan", "2027-11-30"), ("3 hari sebelum 5 Januari", None),
     # Near days
     ("hari ini", "2026-11-04"), ("malem ini", "2026-11-04"), ("ntar sore", "2026-11-04"),
     ("EOD", "2026-11-04"), ("akhir hari", "2026-11-04"), ("by end of day", "2026-11-04"),
@@ -72,6 +75,8 @@ KNOWN: Holidays = {
     ("Jumat minggu depan", "2026-11-13"), ("minggu depan hari Kamis", "2026-11-12"),
     ("next Friday", "2026-11-13"), ("Friday next week", "2026-11-13"), ("next week on Monday", "2026-11-09"),
     ("hari Minggu", "2026-11-08"), ("Minggu malam", "2026-11-08"), ("Friday this week", "2026-11-06"),
+    ("minggu depan sebelum Jumat", "2026-11-13"), ("Friday of next week", "2026-11-13"),
+    ("next week, Friday", "2026-11-13"), ("Jumat minggu berikutnya", "2026-11-13"),
     ("besok Kamis", "2026-11-05"), ("the first Monday of January", None), ("Senin kedua Januari", None),
     # Holidays
     ("H-3 Lebaran", "2027-03-07"), ("H+2 hari raya", "2027-03-12"), ("sebelum Lebaran", "2027-03-10"),
