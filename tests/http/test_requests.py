@@ -274,6 +274,14 @@ async def test_a_long_query_costs_no_time(customer: Customer, path: str) -> None
     assert answer.status_code == (400 if path in ("/webhooks", "/pricing-tiers") else 200)
 
 
+async def test_many_names_of_which_one_is_given_twice_cost_no_time(customer: Customer) -> None:
+    names = [f'"{number:x}":1' for number in (*range(7_300), 0)]  # 61 KB
+    start = thread_time()
+    answer = await customer.send("POST", "/webhooks", raw=f"{{{','.join(names)}}}".encode())
+    assert thread_time() - start < 0.5
+    assert fields_of(answer) == {"0": ["must be given once"]}
+
+
 @pytest.mark.spec("7/400")
 async def test_a_query_has_a_largest_size(customer: Customer) -> None:
     many = "&".join(["limit=1"] * 33)

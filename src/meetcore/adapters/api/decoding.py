@@ -5,6 +5,7 @@ cattrs structures a body from its fields, msgspec checks the type of each.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
@@ -73,9 +74,13 @@ def whole(value: Any) -> Any:
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
+        counts = Counter(name for name, _ in pairs)
         raise InvalidRequest(
-            {wire_types.shown_name(name): ["must be given once"] for name in found if names.count(name) > 1}
+            {
+                wire_types.shown_name(name): ["must be given once"]
+                for name, count in counts.items()
+                if count > 1
+            }
         )
     return found
 
