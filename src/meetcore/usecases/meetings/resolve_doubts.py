@@ -15,6 +15,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import MeetingStatus, Provisioned
 from meetcore.domain.meetings.views import LeaseView
 from meetcore.domain.members.roles import OperatorAction, check_operator_allowed
@@ -135,8 +136,9 @@ class ResolveDoubts:
             raise StillInDoubt(StillInDoubtReason.PROVIDER_UNKNOWN) from error
 
     async def _clear(self, view: LeaseView) -> cancellation.Cleared:
+        if view.meeting.provider != self.provider.abilities.name:  # it cannot be asked: the operator decides
+            return cancellation.Cleared(ProviderMeetingState.GONE)
         try:
-            bounded_provider.require_own(self.provider, view.meeting)
             return await cancellation.clear(self.provider, view.meeting.provider_meeting_id or "")
         except video_provider.ProviderRefused as error:
             raise StillInDoubt(StillInDoubtReason.PROVIDER_REFUSED) from error

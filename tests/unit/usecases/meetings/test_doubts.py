@@ -189,6 +189,15 @@ async def test_a_removal_that_is_refused_is_finished_when_the_operator_has_remov
     assert actions(harness) == ["meeting.finished_by_operator"]
 
 
+async def test_a_cancellation_at_a_provider_that_was_replaced_is_finished_by_the_operator() -> None:
+    harness, meeting = await being_cancelled()
+    harness.write("UPDATE meetings SET provider = 'zoom'")
+    await harness.recover()
+    assert state(harness)[0] is MeetingStatus.CANCELLING
+    await doubts(harness).finish(WHO, WHERE, meeting.account_id, meeting.id)
+    assert state(harness) == (MeetingStatus.CANCELLED, 100, 0, 0)
+
+
 async def test_a_meeting_that_is_there_is_kept_and_stays_paid() -> None:
     harness, meeting = await being_cancelled(SandboxFault.LOST)
     pauses: list[float] = []
