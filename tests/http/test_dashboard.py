@@ -373,4 +373,5 @@ async def test_own_sessions_are_listed_before_many_of_guests(customer: Customer,
         WHERE s.account_id = %s AND s.guest_role = 'viewer' RETURNING id""",
         customer.account_id,
     )
-    assert "this browser" in (await owner.get("/dashboard/settings")).text
+    page = (await owner.get("/dashboard/settings")).text
+    assert_contains(page, "this browser", "guest, by a link of the provider")

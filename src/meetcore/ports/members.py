@@ -196,14 +196,14 @@ class MemberQueries(Protocol):
         """Return an operator's session, unless the operator was removed."""
 
     async def list_sessions(
-        self, user_id: UUID | None, guests_of: UUID | None, limit: int
+        self, user_id: UUID | None, guests_of: UUID | None, seen_after: datetime, limit: int
     ) -> Sequence[sessions.Session]:
-        """List open sessions: a user's in every account; those of guests, and operators' views, in one."""
+        """List sessions in use: a user's in every account; those of guests, and operators' views, in one."""
 
     async def list_operator_sessions(
-        self, operator_id: UUID, limit: int
+        self, operator_id: UUID, seen_after: datetime, limit: int
     ) -> Sequence[sessions.OperatorSession]:
-        """List an operator's open sessions."""
+        """List an operator's sessions in use."""
 
     async def list_account_sessions(
         self, account_id: UUID, limit: int, before: UUID | None

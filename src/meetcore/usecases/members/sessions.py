@@ -89,14 +89,15 @@ class Sessions:
         ends those of its guests, and operators' views, too; another guest has the own session alone.
         """
         now, found = self.runtime.now(), list[sessions.Session | sessions.OperatorSession]()
+        seen_after = now - sessions.IDLE_LIMIT
         if isinstance(who, SignedInOperator):
-            found += await self.queries.list_operator_sessions(who.operator.id, MAX_LISTED)
+            found += await self.queries.list_operator_sessions(who.operator.id, seen_after, MAX_LISTED)
         elif who.user is None and not _ends_guests(who):
             found.append(who.session)
         else:
             user_id = None if who.user is None else who.user.id
             account_id = who.account.id if _ends_guests(who) else None
-            found += await self.queries.list_sessions(user_id, account_id, MAX_LISTED)
+            found += await self.queries.list_sessions(user_id, account_id, seen_after, MAX_LISTED)
         return [session for session in found if sessions.is_open(session, now)]
 
     async def end_own(

@@ -47,15 +47,15 @@ class MemberReads(Reads):
         )
 
     async def list_sessions(
-        self, user_id: UUID | None, guests_of: UUID | None, limit: int
+        self, user_id: UUID | None, guests_of: UUID | None, seen_after: datetime, limit: int
     ) -> Sequence[sessions.Session]:
-        listed = {"user_id": user_id, "guests_of": guests_of, "limit": limit}
+        listed = {"user_id": user_id, "guests_of": guests_of, "seen_after": seen_after, "limit": limit}
         return await self._list(members.SESSION, SQL["list_sessions"], listed)
 
     async def list_operator_sessions(
-        self, operator_id: UUID, limit: int
+        self, operator_id: UUID, seen_after: datetime, limit: int
     ) -> Sequence[sessions.OperatorSession]:
-        page = {"operator_id": operator_id, "limit": limit}
+        page = {"operator_id": operator_id, "seen_after": seen_after, "limit": limit}
         return await self._list(members.OPERATOR_SESSION, SQL["list_operator_sessions"], page)
 
     async def list_account_sessions(

@@ -14,13 +14,16 @@ SELECT {OPERATOR_SESSION.select}, {OPERATOR.select},
 FROM operator_sessions s JOIN operators o ON o.id = s.operator_id
 WHERE s.digest = %(digest)s AND o.removed_at IS NULL
 
--- list_sessions: The sessions that were not ended: a user's, then those without a user in an account, the newest first.
+-- list_sessions: The sessions that were not ended and were used of late: a user's, then those without a user in an account,
+-- the newest first.
 SELECT {SESSION.select} FROM sessions s
-WHERE s.ended_at IS NULL AND (s.user_id = %(user_id)s OR (s.account_id = %(guests_of)s AND s.user_id IS NULL))
+WHERE s.ended_at IS NULL AND s.last_seen_at > %(seen_after)s
+    AND (s.user_id = %(user_id)s OR (s.account_id = %(guests_of)s AND s.user_id IS NULL))
 ORDER BY s.user_id IS NULL, s.id DESC LIMIT %(limit)s
 
--- list_operator_sessions: The sessions of an operator that were not ended, the newest first.
-SELECT {OPERATOR_SESSION.select} FROM operator_sessions s WHERE s.operator_id = %(operator_id)s AND s.ended_at IS NULL
+-- list_operator_sessions: The sessions of an operator that were not ended and were used of late, the newest first.
+SELECT {OPERATOR_SESSION.select} FROM operator_sessions s
+WHERE s.operator_id = %(operator_id)s AND s.ended_at IS NULL AND s.last_seen_at > %(seen_after)s
 ORDER BY s.id DESC LIMIT %(limit)s
 
 -- list_account_sessions: A page of the sessions in an account.
