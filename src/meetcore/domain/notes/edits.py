@@ -173,7 +173,7 @@ def _corrected(draft: NoteDraft, changes: Corrections, names: Mapping[str, str])
             evolve(
                 one,
                 task=one.task if one.is_verbatim else _with_names(one.task, names),
-                owner=_renamed(one.owner, names),
+                owner=_owners(one.owner, names),
             )
             for one in items
             if one.task
@@ -195,6 +195,13 @@ def _with_texts(one: ActionItem, texts: TaskTexts | None) -> ActionItem:
     if texts is None:
         return one
     return evolve(one, task=texts.task, owner=texts.owner or None, due=texts.due or None, due_on=texts.due_on)
+
+
+def _owners(owner: str | None, names: Mapping[str, str]) -> str | None:
+    """Rename the owner of a task, or those of several (`Rudi, Dewi`) who are named so."""
+    if owner is None or owner in names:
+        return _renamed(owner, names)
+    return ", ".join(names.get(one, one) for one in owner.split(", "))
 
 
 def _renamed(name: str | None, names: Mapping[str, str]) -> str | None:

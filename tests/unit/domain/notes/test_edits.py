@@ -95,6 +95,23 @@ def test_a_speaker_is_renamed_wherever_the_name_stands() -> None:
     assert speakers_of(edited.transcript) == ("dr. Andi", "Ani")
 
 
+@pytest.mark.parametrize(("owner", "expected"), [
+    ("iPhone, Ani", "dr. Andi, Ani"), ("Rina, iPhone", "Rina, dr. Andi"),
+    ("iPhone milik Budi", "iPhone milik Budi"),
+    ("Siti, S.Kom.", "Siti, S.Kom."),
+])  # fmt: skip
+def test_a_speaker_is_renamed_among_several_owners_of_a_task(owner: str, expected: str) -> None:
+    items = (ActionItem("Kirim", "kirim", 6.0, owner),)
+    edited = correct(
+        evolve(NOTE, draft=evolve(DRAFT, action_items=items)),
+        Corrections(speakers={0: "dr. Andi"}),
+        None,
+        LATER,
+    )
+    assert edited.draft is not None
+    assert [one.owner for one in edited.draft.action_items] == [expected]
+
+
 def test_a_decision_and_a_task_are_added_without_a_quote() -> None:
     added = draft_after(
         Corrections(new_decision=" Bayar\nJumat ", new_task=TaskTexts("Bayar", "Ani", "Jumat", DAY))
