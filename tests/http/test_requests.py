@@ -278,7 +278,7 @@ async def test_many_names_of_which_one_is_given_twice_cost_no_time(customer: Cus
     names = [f'"{number:x}":1' for number in (*range(7_300), 0)]  # 61 KB
     start = thread_time()
     answer = await customer.send("POST", "/webhooks", raw=f"{{{','.join(names)}}}".encode())
-    assert thread_time() - start < 0.5
+    assert thread_time() - start < 0.2
     assert fields_of(answer) == {"0": ["must be given once"]}
 
 
