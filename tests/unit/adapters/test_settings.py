@@ -233,6 +233,8 @@ tax_percent = 11.5
     ("[seller]\ntax_percent = 1.005", "at most two decimals"),
     ("[seller]\ntax_percent = true", "tax_percent must be a number"),
     ('[seller]\ncity = "x"', "[seller] has 'city'"),
+    ("[seller]\ntax_number = 1234567890", "[seller]: tax_number must be a text in quotes"),
+    ('[seller]\nname = "PT\\u0000"', "[seller]: name must be a text in quotes, without control characters"),
     ('[[package]]\nid = "a"', "[[package]] 1 lacks credits, price, currency"),
     ('[[package]]\nid = "a"\ncredits = 1\nprice = 1\ncurrency = "Rp"', "[[package]] 1: currency must be"),
     ("[free_amount]\ncredits_from = 1", "[free_amount] lacks credits_to, price_per_credit, currency"),

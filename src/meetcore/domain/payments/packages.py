@@ -35,6 +35,11 @@ def _text(_: object, attribute: "Attribute[Any]", value: Any) -> None:
         raise ValueError(f"{attribute.name} must be a text of 1 to 100 characters")
 
 
+def _lines(_: object, attribute: "Attribute[Any]", value: Any) -> None:
+    if not isinstance(value, str) or not all(line.isprintable() for line in value.split("\n")):
+        raise ValueError(f"{attribute.name} must be a text in quotes, without control characters")
+
+
 @frozen
 class CreditPackage:
     """Credits at a price without tax; `valid_until` is the last day (WIB) on which it is sold."""
@@ -71,9 +76,9 @@ class FreeAmount:
 class Seller:
     """Who sells the credits, as receipts name it; an empty text is not printed."""
 
-    name: str = ""
-    address: str = ""
-    tax_number: str = ""
+    name: str = field(default="", validator=_lines)
+    address: str = field(default="", validator=_lines)
+    tax_number: str = field(default="", validator=_lines)
 
 
 @frozen

@@ -118,3 +118,13 @@ def test_an_impossible_free_amount_is_refused(changes: dict[str, Any], message: 
 def test_an_impossible_tax_is_refused(points: Any) -> None:
     with pytest.raises(ValueError, match="tax_basis_points must be a whole number from 0 to 10000"):
         PackageCatalogue(tax_basis_points=points)
+
+
+@pytest.mark.parametrize("text", [7, None, "PT\0", "Jl. Melati 1\r\nBandung"])
+def test_a_seller_is_named_by_texts(text: Any) -> None:
+    for name in ("name", "address", "tax_number"):
+        with pytest.raises(
+            ValueError, match=f"^{name} must be a text in quotes, without control characters$"
+        ):
+            Seller(**{name: text})
+    assert Seller(address="Jl. Melati 1\nBandung").address.endswith("Bandung")
