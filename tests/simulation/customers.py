@@ -42,8 +42,9 @@ class Customer:
 
     Each request has a name, which is its idempotency key and the title of its meeting; one that is in
     `unkeyed` was sent without a key, once. `made` and `cancelled` are the answers by name, `in_doubt` the
-    requests without a key of which the answer left open what came of them. `asked` is when a cancellation was
-    asked for and when it was answered. `visit` is called with each meeting that was made.
+    requests without a key of which the answer left open what came of them; `refused` are the codes of final
+    refusals, by whether a meeting was asked for. `asked` is when a cancellation was asked for and when it was
+    answered. `visit` is called with each meeting that was made.
     """
 
     loop: SimulatedLoop
@@ -59,7 +60,7 @@ class Customer:
     cancels: set[str] = field(factory=set)
     cancelled: dict[str, dict[str, Any]] = field(factory=dict)
     asked: dict[str, tuple[datetime, datetime]] = field(factory=dict)
-    refused: dict[str, str] = field(factory=dict)
+    refused: dict[tuple[bool, str], str] = field(factory=dict)
     wanted: dict[str, MeetingRequest] = field(factory=dict)
     unkeyed: set[str] = field(factory=set)
     in_doubt: set[str] = field(factory=set)
@@ -151,8 +152,10 @@ class Customer:
         refusal = outcome if isinstance(outcome, DomainError) else outcome.refusal
         if refusal is not None:
             code = refusal.code
-            self.refused.setdefault(name, code)
             self.loop.note(f"{name} is refused: {code}")
+            if not isinstance(refusal, DomainError) or refusal.is_final:
+                self.refused.setdefault((answers is self.made, name), code)
+                self._check_final(answers, name)
             if isinstance(refusal, IdempotencyKeyReused):
                 self.client.faults.append(f"{name} was repeated, and is refused as another request")
             return
@@ -163,4 +166,12 @@ class Customer:
             self.visit(str(outcome.record["provider_meeting_id"]), start_at)
         before = answers.setdefault(name, dict(outcome.record))
         assert before["id"] == outcome.record["id"], f"two answers for {name}"
+        if before != outcome.record:
+            self.client.faults.append(f"{name} was answered {before}, and then {outcome.record}")
+        self._check_final(answers, name)
         self.loop.note(f"{name} is answered")
+
+    def _check_final(self, answers: dict[str, dict[str, Any]], name: str) -> None:
+        code = self.refused.get((answers is self.made, name))
+        if code is not None and name in answers:
+            self.client.faults.append(f"{name} was answered, and was refused for good: {code}")

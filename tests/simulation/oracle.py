@@ -34,6 +34,9 @@ _UNDER_WAY = """SELECT 'meeting ' || id AS work FROM meetings WHERE lease_until 
 
 _DUE = """SELECT e.id, e.kind FROM events e JOIN webhook_endpoints w USING (account_id)
     WHERE w.state = 'active' AND e.created_at > w.created_at"""
+_UNANNOUNCED = """SELECT meeting_id FROM recordings r WHERE status = 'available' AND NOT EXISTS (
+    SELECT FROM events e
+    WHERE e.account_id = r.account_id AND e.kind = 'recording.ready' AND e.subject_id = r.meeting_id)"""
 _ERASED_NOTES = "SELECT id FROM notes WHERE status = 'erased'"
 _TWICE = """SELECT kind, subject_id, count(*) AS number FROM events
     WHERE kind IN ('meeting.created', 'meeting.ended', 'note.completed', 'note.failed', 'recording.ready')
@@ -124,13 +127,22 @@ def _states(customers: list[Customer], meetings: dict[Any, Any], guests: Guests)
 
 
 def _meetings_asked_for(customers: list[Customer], meetings: dict[Any, Any]) -> Iterator[str]:
-    """Each meeting that can be seen is the one of its request, whose answer named it or left it in doubt."""
+    """Each meeting that can be seen is the one of its request, whose answer named it or left it in doubt.
+
+    It costs what its tier costs, and its recording if one is needed.
+    """
     answered = {str(record["id"]) for each in customers for record in each.made.values()}
     in_doubt = {name for each in customers for name in each.in_doubt}
+    wanted = {name: one for each in customers for name, one in each.wanted.items()}
     visible = [row for row in meetings.values() if row["status"] in VISIBLE]
     for row in visible:
         if str(row["id"]) not in answered and row["title"] not in in_doubt:
             yield f"the meeting {row['id']} of {row['title']} was never answered to anyone"
+        order = wanted[row["title"]]
+        tier, is_recorded = TIERS.find(order.pricing_tier_id), order.options.auto_notulen
+        price = tier.credits + is_recorded * tier.recording_credits
+        if (row["credits"], row["with_recording"]) != (price, is_recorded):
+            yield f"{row['title']} costs {row['credits']} instead of {price}"
     for name, number in Counter(row["title"] for row in visible).items():
         if number > 1:
             yield f"{name} has {number} meetings"
@@ -162,7 +174,7 @@ def _at_provider(meetings: dict[Any, Any], provider: SimulatedProvider) -> Itera
         if row["status"] in LIVE and row["provider_meeting_id"] not in names:
             yield f"the meeting {row['id']} is sold and does not exist"
         if row["status"] in LIVE and existing[str(row["id"])] > 1:
-            yield f"the meeting {row['id']} exists {existing[row['id']]} times"
+            yield f"the meeting {row['id']} exists {existing[str(row['id'])]} times"
     live = {str(row["id"]) for row in meetings.values() if row["status"] in LIVE}
     for meeting_id in existing.keys() - live:
         yield f"the meeting {meeting_id} exists and is not sold"
@@ -183,6 +195,11 @@ def _events(
             yield f"the creation of the meeting {row['id']} was announced to no receiver"
         if (status == "ended") != (("meeting.ended", meeting_id) in announced):
             yield f"the meeting {row['id']} is {status}; its end was announced, or not"
+    for row in database.control.execute(_UNANNOUNCED).fetchall():
+        yield f"the recording of the meeting {row['meeting_id']} was announced by no event"
+    for body in receivers.bodies.values():
+        if body["data"].get("password") or body["data"].get("host_key"):
+            yield f"the event {body['id']} shows how to enter a meeting"
     for row in database.control.execute(_DUE).fetchall():
         if str(row["id"]) not in receivers.received:
             yield f"the event {row['id']}, {row['kind']}, was received by no one"

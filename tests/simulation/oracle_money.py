@@ -38,6 +38,8 @@ _SPENT = """SELECT t.kind, t.api_key_id, t.cap_day, m.created_at, m.api_key_id A
     LEFT JOIN meetings m ON m.account_id = t.account_id AND m.charge_id IN (t.id, t.reverses)
     WHERE t.kind IN ('meeting_charge', 'meeting_refund', 'notulen_charge')
     ORDER BY e.account_id, e.number"""
+_UNEVEN = """SELECT transfer_id, sum(amount) AS sum FROM ledger_entries GROUP BY account_id, transfer_id
+    HAVING sum(amount) <> 0 OR count(*) <> 2"""
 _TOPUPS = """SELECT account_id, count(*) AS topups, (SELECT count(*) FROM events e
         WHERE e.account_id = t.account_id AND e.kind = 'credit.topup.succeeded') AS events
     FROM ledger_transfers t WHERE kind = 'topup' GROUP BY account_id"""
@@ -58,6 +60,8 @@ def judge_money(database: SimulatedDatabase, crowd: Crowd, meetings: dict[Any, A
     for row in database.control.execute(_TOPUPS).fetchall():
         if row["topups"] != row["events"] and row["account_id"] not in erased:
             yield f"{row['topups']} top-ups were announced by {row['events']} events"
+    for row in database.control.execute(_UNEVEN).fetchall():
+        yield f"the entries of the transfer {row['transfer_id']} add up to {row['sum']}"
     yield from _caps(database, {each.key_id: each.daily_cap for each in crowd.customers})
     moved = [each for operator in crowd.operators for each in operator.moved]
     yield from _limits(moved)

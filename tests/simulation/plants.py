@@ -15,7 +15,8 @@ from meetcore.adapters.postgres.money import postings
 from meetcore.adapters.postgres.notes import create as notes
 from meetcore.adapters.postgres.payments import payments
 from meetcore.adapters.postgres.requests import retention
-from meetcore.domain.meetings import cancellation, sessions
+from meetcore.domain.meetings import cancellation, meetings, sessions
+from meetcore.domain.notes import recordings
 from meetcore.domain.payments import payments as paying
 from meetcore.domain.webhooks import deliveries
 from meetcore.ports import video_provider
@@ -102,6 +103,17 @@ def _posted_for_any_amount() -> None:
     paying.follow = lenient
 
 
+def _recordings_for_nothing() -> None:
+    quote_meeting = meetings.quote_meeting  # type: ignore[attr-defined]
+    meetings.quote_meeting = lambda tier, flags: evolve(  # type: ignore[attr-defined]
+        quote_meeting(tier, flags), credits=tier.credits
+    )
+
+
+def _recordings_not_announced() -> None:
+    recordings.became_ready = lambda *_: ()
+
+
 PLANTS: Final[Mapping[str, Callable[[], None]]] = {
     "lost fence": _without(
         create,
@@ -130,6 +142,11 @@ PLANTS: Final[Mapping[str, Callable[[], None]]] = {
         "SET is_done = true, lease_until = NULL",
         "SET lease_until = NULL",
     ),
+    "other leg of another amount": _without(
+        create, "save_scheduled", "-%(entry_amount)s::bigint, NULL", "1 - %(entry_amount)s::bigint, NULL"
+    ),
+    "recordings for nothing": _recordings_for_nothing,
+    "recording announced by no event": _recordings_not_announced,
     "orphan not looked for": _orphans_left,
     "orphan check closed at once": _without(
         upkeep, "postpone_orphan_check", "due_at = clock_timestamp() +", "due_at = clock_timestamp() + 1000 *"
@@ -202,6 +219,9 @@ FOUND_WITHIN: Final[Mapping[str, int]] = {
     "orphan check closed at once": 4,
     "expired leases left": 4,
     "answer not stored": 4,
+    "other leg of another amount": 4,
+    "recordings for nothing": 4,
+    "recording announced by no event": 4,
     "delivery counted at any answer": 8,
     "refund of a payment not sent": 8,
     "hold kept at a failed note": 5,
