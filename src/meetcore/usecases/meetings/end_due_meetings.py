@@ -115,7 +115,9 @@ class EndDueMeetings:
     async def _check_later(self, meeting: meetings.Meeting) -> None:
         """Look again at a meeting in which a session runs: at its end, or as was reported meanwhile."""
         async with self.store.begin() as tx:
-            await tx.lock_account(meeting.account_id)
+            view = await tx.meetings.load_locked(meeting.account_id, meeting.id, None)
+            if view is None or view.meeting.status not in meetings.OPEN:
+                return  # ended meanwhile: when it is due next is decided
             known, now = await tx.meetings.load_sessions(meeting.account_id, meeting.id), self.runtime.now()
             over_at = sessions.over_at(meeting, known, self.empty_for)
             wait_s = ((over_at if over_at > now else meeting.end_at) - now).total_seconds()

@@ -332,6 +332,28 @@ async def test_a_session_that_ends_while_the_provider_is_asked_ends_the_meeting_
     assert room.ended_events() == 1
 
 
+async def test_a_meeting_that_is_ended_while_the_provider_is_asked_is_cleared_soon() -> None:
+    room = await open_room()
+    await room.see((1, START), (10, LEAVE))
+    room.at(19)
+    await room.act(START)  # its event is late
+
+    class Slow(SandboxProvider):
+        """The sandbox, where the meeting is ended, and may run still, before its answer is there."""
+
+        async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
+            answer = await super().remove(provider_meeting_id)
+            room.harness.write("UPDATE meetings SET status = 'ended'")
+            return answer
+
+    room.harness.provider = Slow("http://sandbox", room.harness.sandbox.state, bytes(32))
+    room.at(20)
+    for is_cleared in (False, True):
+        await room.harness.end_due_meetings().sweep()
+        assert (await room.runs(), room.is_reserved()) == (not is_cleared, not is_cleared)
+        room.harness.clock.advance(21)
+
+
 async def test_a_host_is_not_free_while_the_provider_does_not_answer() -> None:
     room = await open_room()
     await room.see((1, START))
