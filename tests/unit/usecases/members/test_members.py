@@ -11,7 +11,7 @@ from attrs import evolve
 
 from meetcore.domain.errors import ActionNotAllowed, Gone, NotFound, Unprocessable
 from meetcore.domain.mails import contents
-from meetcore.domain.mails.mails import MailLimits
+from meetcore.domain.mails.mails import MailLimits, MailStatus
 from meetcore.domain.members.members import (
     INVITATIONS_BEFORE_CREDITS,
     INVITATIONS_WINDOW,
@@ -21,7 +21,9 @@ from meetcore.domain.members.roles import Role
 from meetcore.domain.members.sessions import is_fresh
 from meetcore.domain.members.sign_in import INVITATION_FOR, SignInFirst
 from meetcore.domain.members.views import OpenInvitation, SignedIn
+from meetcore.domain.money.ledger import CreditsFellLow
 from meetcore.domain.requests.accounts import InvalidEmail
+from meetcore.usecases.mails import CreditMails
 from meetcore.usecases.members.members import Members
 from meetcore.usecases.members.sign_in_links import Browser
 from tests.unit.usecases.access_harness import OWNER, AccessHarness, link_in, token_in, token_of
@@ -186,6 +188,20 @@ async def test_a_removed_member_is_out_at_once_and_has_no_link(at: AccessHarness
     assert len(at.mails) == sent
     with pytest.raises(NotFound):
         await members.remove(owner, viewer.user.id, None)
+
+
+async def test_a_removed_member_gets_no_news_that_waits(at: AccessHarness) -> None:
+    owner, access = await at.signed_in(), at.access()
+    finance = await at.join(owner, "b@example.com", Role.FINANCE)
+    assert finance.user is not None
+    async with at.harness.store.begin() as tx:
+        low = CreditsFellLow(owner.account.id, 5, 100)
+        assert await CreditMails(access.members.mails).low(tx, low) == 2
+    await access.members.remove(owner, finance.user.id, None)
+    news = [each for each in at.mails if each.kind is contents.MailKind.LOW_CREDITS]
+    assert {(each.recipient, each.status) for each in news} == {
+        (owner.account.email, MailStatus.PENDING), ("b@example.com", MailStatus.FAILED),
+    }  # fmt: skip
 
 
 async def test_the_last_owner_stays(at: AccessHarness) -> None:

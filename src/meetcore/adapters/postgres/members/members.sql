@@ -24,10 +24,16 @@ INSERT INTO memberships ({MEMBERSHIP.names}) VALUES ({MEMBERSHIP.values}) ON CON
 UPDATE memberships SET role = %(membership_role)s
 WHERE account_id = %(account_id)s AND user_id = %(membership_user_id)s
 
--- remove_membership: End a membership and the user's sessions in the account.
+-- remove_membership: End a membership and the user's sessions in the account, and give up the mails about the account that
+-- wait for the user.
 WITH ended AS (
     UPDATE sessions SET ended_at = %(at)s
     WHERE account_id = %(account_id)s AND user_id = %(user_id)s AND ended_at IS NULL
+), unsent AS (
+    UPDATE mails SET due_at = NULL, lease_token = NULL, content = NULL, failed_at = %(at)s, last_error = 'removed'
+    WHERE account_id = %(account_id)s AND due_at IS NOT NULL
+        AND lower(recipient) = (SELECT lower(email) FROM users WHERE id = %(user_id)s)
+        AND kind NOT IN ('sign_in_link', 'invitation', 'passkey_changed')
 )
 DELETE FROM memberships WHERE account_id = %(account_id)s AND user_id = %(user_id)s
 
