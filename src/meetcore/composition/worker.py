@@ -39,10 +39,13 @@ async def working(application: Application, threads: int = 1) -> AsyncIterator[N
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
         on_notify: dict[Part, Callable[[], object]] = {}
-        for part, worker in _workers(application).items():
+        workers = _workers(application)
+        for part, worker in workers.items():
             await stack.enter_async_context(_running(worker))
             on_notify[part] = partial(loop.call_soon_threadsafe, worker.wake)
         await stack.enter_async_context(application.ports.listen(on_notify, threads))
+        for worker in workers.values():  # all at once, before the first is waited for
+            stack.callback(worker.stop)
         yield
 
 

@@ -340,6 +340,24 @@ async def test_stopping_records_deliveries_in_flight(rig: PostgresRig) -> None:
     assert statuses(rig) == [DeliveryStatus.SUCCEEDED] * 4
 
 
+async def test_stopping_lets_a_periodic_task_end(rig: PostgresRig) -> None:
+    going, ended = asyncio.Event(), list[str]()
+
+    async def work() -> None:
+        try:
+            await going.wait()
+            ended.append("by itself")
+        except asyncio.CancelledError:
+            ended.append("cut off")
+            raise
+
+    async with repeating(rig, PeriodicTask("in progress", work, 3600.0)) as worker:
+        await asyncio.sleep(0.05)
+        worker.stop()
+        asyncio.get_running_loop().call_later(0.2, going.set)
+    assert ended == ["by itself"]
+
+
 async def test_a_hanging_task_delays_no_other_and_no_delivery(rig: PostgresRig) -> None:
     await outbox(rig, 2, secret=SECRET)
     done: list[str] = []

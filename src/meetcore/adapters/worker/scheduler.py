@@ -6,7 +6,7 @@ A fault skips a round and is logged; it never ends the worker.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -14,6 +14,10 @@ from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.runtime import PeriodicTask
 
 log = structlog.get_logger("meetcore.worker")
+
+
+LAST_ROUND_S: Final = 5.0
+"""Seconds for periodic tasks to end in at a stop: work that is cut off waits for the end of its lease."""
 
 
 class Scheduler:
@@ -90,6 +94,7 @@ class ClaimingWorker:
                 if not await log_faults(self._claim, self.during):
                     await wait_at_most(self._wake, self._round_s)
             await self._drain()
+            await asyncio.wait([scheduler], timeout=LAST_ROUND_S)
         finally:
             for task in (scheduler, *self._in_flight):
                 task.cancel()
