@@ -86,6 +86,31 @@ TEXTS: Final = (
     ),
     _("The AI provider did not answer for a long time. Nothing was charged; try again later."),
     _("The notes could not be made because of a fault at the service. Nothing was charged; try again."),
+    _("It was erased, and nothing brings it back: open another one."),
+    _("The reference %(reference)s belongs to a top-up of %(credits)s credits."),
+    _("This reference belongs to an adjustment of %(credits)s credits."),
+    _("The reference belongs to a proposal of another amount or reason."),
+    _("A proposal of this reference was decided before."),
+    _("This proposal was decided before."),
+    _("This proposal has expired. Make another one."),
+    _("Another operator has to decide: you made this proposal."),
+    _("The account was erased. Send the money back at the gateway, and close the doubt."),
+    _("Only a payment whose money arrived, and that is in doubt, can be accepted."),
+    _("This payment is not in doubt."),
+    _("Only a paid payment can be refunded, once; this one is %(state)s."),
+    _(
+        "The gateway failed to refund this payment. Send the money another way, and take the credits by an "
+        "adjustment."
+    ),
+    _("So few credits come to no money."),
+    _(
+        "It was paid by %(gateway)s, which is not the gateway that is set. Send the money back there, and "
+        "take the credits by an adjustment."
+    ),
+    _(
+        "Money of it went back at the gateway, or is disputed. Send what is left back there, and take the "
+        "credits by an adjustment."
+    ),
 )  # fmt: skip
 """The messages that forms are refused with, and those of notes that could not be made."""
 

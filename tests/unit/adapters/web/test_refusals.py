@@ -21,11 +21,17 @@ from meetcore.domain.errors import refusal_of
 from meetcore.domain.members.members import InvitationCounts, Membership, check_invitations, check_owner_stays
 from meetcore.domain.members.roles import Role
 from meetcore.domain.members.sign_in import check_full_name
+from meetcore.domain.money import ledger
 from meetcore.domain.notes.notes import Language, NoteFault, describe
 from meetcore.domain.requests import keys
 from meetcore.domain.webhooks import endpoints, urls
 
 OWNER = Membership(UUID(int=1), UUID(int=2), Role.OWNER, datetime(2026, 12, 1, tzinfo=UTC))
+_TOPPED_UP = ledger.top_up(
+    ledger.open_account(OWNER.account_id), UUID(int=3), "INV-7", 100, OWNER.created_at
+).entry  # fmt: skip
+assert _TOPPED_UP is not None
+TOP_UP = _TOPPED_UP.transfer
 VALUE = re.compile(r"%\(\w+\)s")
 
 
@@ -57,6 +63,13 @@ def look(language: Language) -> Look:
             "first.",
             f"Akun memiliki {keys.KEYS_PER_ACCOUNT} kunci API dan program terhubung yang berlaku. Cabut "
             "salah satunya dahulu.",
+        ),
+        (
+            lambda: ledger.top_up(
+                ledger.open_account(OWNER.account_id), UUID(int=3), "INV-7", 5, OWNER.created_at, TOP_UP
+            ),
+            "The reference 'INV-7' belongs to a top-up of 100 credits.",
+            "Referensi 'INV-7' sudah dipakai untuk isi ulang sebesar 100 kredit.",
         ),
         (
             lambda: urls.parse_webhook_url("http://example.com:80/"),
