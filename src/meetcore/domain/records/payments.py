@@ -65,7 +65,7 @@ def package_record(package: packages.CreditPackage, order: packages.CreditOrder)
 def payment_record(papers: PaymentPapers) -> Topup:
     """Return a payment as the API shows it; a refund that failed is not shown."""
     payment, refund = papers.payment, papers.standing_refund
-    is_open = payment.status is payments.PaymentStatus.PENDING
+    is_open = payment.status is payments.PaymentStatus.PENDING and not payment.is_doubtful
     is_paid = payment.status in (payments.PaymentStatus.PAID, payments.PaymentStatus.REFUNDED)
     return record_of(
         Topup, payment, payment_url=payment.payment_url if is_open else None,

@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.payments.packages import CreditOrder, CreditPackage
-from meetcore.domain.payments.payments import PaymentStatus
+from meetcore.domain.payments.payments import Doubt, PaymentStatus
 from meetcore.domain.payments.refunds import Refund
 from meetcore.domain.payments.views import PaymentPapers
 from meetcore.domain.records.payments import TopupRefund, package_record, payment_record
@@ -30,6 +30,8 @@ def test_a_payment_shows_its_page_while_it_can_be_paid() -> None:
     assert (paid.status, paid.payment_url, paid.paid_at, paid.ended_at) == ("paid", None, AT, AT)
     failed = payment_record(PaymentPapers(evolve(PENDING, status=PaymentStatus.FAILED, ended_at=AT)))
     assert (failed.paid_at, failed.ended_at) == (None, AT)
+    doubtful = payment_record(PaymentPapers(evolve(PENDING, doubt=Doubt.WRONG_AMOUNT)))
+    assert (doubtful.status, doubtful.payment_url) == ("pending", None)  # its money is there
     assert (shown.refund, paid.refund) == (None, None)
 
 
