@@ -204,6 +204,7 @@ def test_a_file_of_prices_names_packages_and_the_seller(tmp_path: Path) -> None:
     prices = """
 [[package]]
 id = "starter"
+name = "Paket awal"
 credits = 500
 price = 500000
 currency = "IDR"
@@ -218,8 +219,8 @@ name = "PT Rapat"
 tax_percent = 11.5
 """
     found = read_packages(tiers_file(tmp_path, prices))
-    assert [(each.id, each.valid_until) for each in found.packages.values()] == [
-        ("starter", date(2026, 12, 31))
+    assert [(each.id, each.name, each.valid_until) for each in found.packages.values()] == [
+        ("starter", "Paket awal", date(2026, 12, 31))
     ]
     assert (found.tax_basis_points, found.seller, found.free) == (
         1_150, Seller("PT Rapat"), FreeAmount(100, 1_000, 1_000, "IDR"),

@@ -10,7 +10,7 @@ from datetime import date, datetime
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import Attribute, field, frozen
+from attrs import Attribute, Factory, field, frozen
 
 from meetcore.domain.checks import whole
 from meetcore.domain.errors import NotFound, Unprocessable
@@ -42,13 +42,17 @@ def _lines(_: object, attribute: "Attribute[Any]", value: Any) -> None:
 
 @frozen
 class CreditPackage:
-    """Credits at a price without tax; `valid_until` is the last day (WIB) on which it is sold."""
+    """Credits at a price without tax; `valid_until` is the last day (WIB) on which it is sold.
+
+    Its `name` is the id unless it is given.
+    """
 
     id: str = field(validator=_text)
     credits: int = field(validator=whole, metadata={"range": (1, MAX_CREDITS)})
     price: int = field(validator=whole, metadata={"range": (1, MAX_MONEY)})
     currency: str = field(validator=_currency)
     valid_until: date | None = field(default=None)
+    name: str = field(default=Factory(lambda self: self.id, takes_self=True), validator=_text)
 
     @valid_until.validator
     def _check_valid_until(self, _: object, value: object) -> None:

@@ -18,6 +18,7 @@ class CreditPackage:
     """A package of credits on sale; `amount` is what is to be paid, `tax` the part of it that is tax."""
 
     id: str
+    name: str
     credits: Credits
     amount: _Money
     tax: _Money

@@ -20,6 +20,11 @@ def test_a_package_is_shown_with_what_is_to_be_paid() -> None:
     shown = package_record(package, CreditOrder(500, 500_000, 55_000, "IDR", "starter"))
     assert (shown.id, shown.credits, shown.amount, shown.tax) == ("starter", 500, 555_000, 55_000)
     assert (shown.currency, shown.valid_until) == ("IDR", date(2026, 12, 31))
+    assert shown.name == "starter", "the id where none is given"
+    named = package_record(
+        evolve(package, name="Paket awal"), CreditOrder(500, 500_000, 55_000, "IDR", "starter")
+    )
+    assert named.name == "Paket awal"
 
 
 def test_a_payment_shows_its_page_while_it_can_be_paid() -> None:
