@@ -136,13 +136,14 @@ class SenderState:
     """How the posts of this process went.
 
     `is_failing` where it should claim few deliveries until it can post; `put_off_at` are the endpoints where
-    it has put deliveries off.
+    it has put deliveries off. `clock_offset` is what is added to a clock that is wrong, by the store's.
     """
 
     results: RecentResults = field(factory=RecentResults)
     faults: PresentFaults = field(factory=PresentFaults)
     is_failing: bool = False
     put_off_at: set[UUID] = field(factory=set)
+    clock_offset: timedelta = timedelta()
 
     def sort(
         self, made: Sequence[PostResult], views: Sequence[ClaimedView], now: datetime
@@ -156,11 +157,12 @@ class SenderState:
                 was_failing = endpoint.consecutive_failures > 0
                 self.results.add(endpoint.host, endpoint.account_id, error, now, was_failing=was_failing)
         shared = self.results.shared_error(now)
-        is_clock_wrong = abs(views[0].now - now) > MAX_CLOCK_OFFSET
+        offset = views[0].now - now
+        self.clock_offset = offset if abs(offset) > MAX_CLOCK_OFFSET else timedelta()
 
         def fault_of(one: PostResult) -> SenderFault | None:
             error = None if one.attempt is None else one.attempt.error
-            if error == "tls_failed" and is_clock_wrong:
+            if error == "tls_failed" and self.clock_offset:
                 return SenderFault.WRONG_CLOCK
             return SenderFault.HOSTS_FAIL_ALIKE if error and error == shared else one.fault
 
@@ -214,12 +216,13 @@ class DeliverWebhooks:
         return batch.claimed
 
     async def post(self, claimed: Claimed) -> PostResult:
-        """Sign with this moment and post.
+        """Sign with this moment, by the store's clock where that of the process is wrong, and post.
 
         Raises `PostDeferred` where it was not tried; nothing is to be recorded.
         """
         now = self.runtime.now()
-        signed_at = int(now.timestamp())
+        # Receivers refuse a signature that is five minutes off, which would count against their endpoints.
+        signed_at = int((now + self.sender_state.clock_offset).timestamp())
         headers = signature.signing_headers(
             claimed.secret, str(claimed.event_id), claimed.body, signed_at, claimed.previous_secret
         )
