@@ -8,7 +8,7 @@ import io
 import json
 import re
 from datetime import datetime, timedelta
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -345,6 +345,28 @@ async def test_the_language_is_switched_on_the_page_of_a_form_that_was_sent(
         )
         assert switched.headers["location"] == shown_at
         assert (await browser.get(shown_at)).status_code == 200
+
+
+async def test_who_gives_the_own_role_away_goes_on_to_a_page_of_the_new_one(
+    customer: Customer, visitors: Visitors
+) -> None:
+    owner, [own] = await visitors.member(customer.account_id), await owners_of(customer)
+    await customer.query(
+        "WITH other AS (INSERT INTO users (id, email, full_name, created_at)"
+        " SELECT gen_random_uuid(), 'other' || email, full_name, now() FROM users WHERE id = %s RETURNING id)"
+        " INSERT INTO memberships (account_id, user_id, role, created_at)"
+        " SELECT %s, id, 'owner', now() FROM other RETURNING user_id",
+        own, customer.account_id,
+    )  # fmt: skip
+    changed = await owner.post(f"/dashboard/team/{own}/role", role="viewer")
+    page = await owner.get(changed.headers["location"])
+    assert (page.status_code, "The role is changed." in page.text) == (200, True)
+    assert [each for each in await owners_of(customer) if each == own] == []
+
+
+async def owners_of(customer: Customer) -> list[UUID]:
+    found = await customer.application.ports.queries.list_members(customer.account_id)
+    return [each.user.id for each in found if each.membership.role is Role.OWNER]
 
 
 async def test_assets_are_kept_by_their_content(customer: Customer, sign_in: SignIn) -> None:

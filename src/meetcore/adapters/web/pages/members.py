@@ -57,7 +57,9 @@ async def change_role(visit: Visit) -> Response:
         )
     except DomainError as refusal:
         return await _show(visit, explain(visit.look, refusal))
-    return see_other(f"{ROOT}?done=role_changed")
+    own = visit.signed_in.user
+    is_own = own is not None and own.id == visit.path_id("member")
+    return see_other(f"{visit.look.root if is_own else ROOT}?done=role_changed")  # not all see the team
 
 
 async def _ask_to_remove(visit: Visit) -> Question:
