@@ -96,7 +96,7 @@ class Payments:
         ports, policy, runtime = app.ports, app.policy, app.runtime
         store, notifier, report = ports.store, ports.notifier, app.reports.payment
         gateway = None if ports.gateway is None else CountedGateway(ports.gateway, runtime.metrics)
-        self.start = StartPayment(store, gateway, policy.packages, runtime, policy.base_url)
+        self.start = StartPayment(store, gateway, policy.packages, runtime, policy.base_url, report)
         self.receive_notification = ReceiveNotification(store, notifier, runtime, report)
         self.settle = SettlePayment(runtime, policy.packages.seller, CreditMails(app.mail_queue))
         self.follow = None

@@ -26,6 +26,7 @@ from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.mails import CREDITS_PAGE
 from meetcore.usecases.members.audit import record_by_hand
+from meetcore.usecases.payments.follow_payments import Report
 from meetcore.usecases.requests.idempotency import (
     IdempotentRequest,
     Outcome,
@@ -34,7 +35,7 @@ from meetcore.usecases.requests.idempotency import (
     store_outcome,
     store_refusal,
 )
-from meetcore.usecases.runtime import Runtime
+from meetcore.usecases.runtime import Runtime, ignore
 
 _UNKNOWN: Final = {
     True: "The payment gateway did not answer. Nothing was paid; a retry with the same Idempotency-Key gets "
@@ -52,6 +53,7 @@ class StartPayment:
     packages: PackageCatalogue
     runtime: Runtime
     base_url: str
+    report: Report = ignore
 
     def order(self, package_id: str | None, credits: int | None, now: datetime) -> CreditOrder:
         """Price a package, or a number of credits.
@@ -93,11 +95,13 @@ class StartPayment:
         try:
             page = await self.gateway.open_checkout(self._checkout(caller, step, language))
         except GatewayRefused as error:
+            self.report(step, error)
             await self._give_up(caller.account.id, step.id, request, now)
             raise UpstreamError(
                 "The payment gateway refused the payment. Nothing was paid; try again."
             ) from error
         except GatewayUnknown as error:
+            self.report(step, error)
             raise UpstreamError(_UNKNOWN[request.key is not None]) from error
         opened = payments.opened(step, page.reference, page.url, now)
         return await self._hand_out(caller, opened, request, now)

@@ -237,6 +237,17 @@ async def test_operators_read_of_gateways_that_fail_and_of_doubts_in_the_log(sho
     ]
 
 
+@pytest.mark.parametrize("fault", [GatewayRefused("wrong key"), GatewayUnknown("away")])
+async def test_operators_read_of_payments_that_cannot_begin_in_the_log(
+    shop: PaymentHarness, fault: Exception
+) -> None:
+    shop.faults.plan("open", fault)
+    with capture_own_logs() as logged, suppress(UpstreamError):
+        await shop.buy()
+    [line] = [line for line in logged if line["event"] == "payment gateway failed"]
+    assert (line["fault"], line["cause"]) == (type(fault).__name__, str(fault))
+
+
 async def test_a_notification_while_the_gateway_is_asked_has_it_asked_again(shop: PaymentHarness) -> None:
     payment_id = await shop.bought()
     shop.harness.clock.advance(121)
