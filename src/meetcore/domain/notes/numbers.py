@@ -5,6 +5,7 @@ that has to be borne out, `borne_out` the values that another text allows for.
 """
 
 import re
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import zip_longest
 from typing import Final
@@ -43,8 +44,28 @@ _SCALES: Final = {
 }  # fmt: skip
 _SUFFIXES: Final = {"rb": 10**3, "k": 10**3, "jt": 10**6}
 _SCALED: Final = _SCALES.keys() | _SUFFIXES.keys()
+# "lima jutaan", "dua puluhan", "seratusan".
+_ROUND: Final = {f"{word}an": word for word in (*_MULTIPLIERS, *_SCALES, *_WHOLE)}
+# What a half and a quarter are: of anything, of an hour in minutes, and in percent.
+_PARTS: Final = {
+    **dict.fromkeys(("setengah", "separuh", "half"), frozenset({Fraction(1, 2), Fraction(30), Fraction(50)})),
+    **dict.fromkeys(
+        ("seperempat", "perempat", "quarter"),
+        frozenset({Fraction(1, 4), Fraction(3, 4), *map(Fraction, (15, 45, 25, 75))}),
+    ),
+}
+_PAST: Final = frozenset({"lewat", "past"})
+_ONES: Final = frozenset(
+    ("a", "an", "sebuah", "seorang", "sekali", "semenit", "sejam", "sehari", "seminggu", "sepekan")
+) | {"sebulan", "setahun"}
+_SPOKEN: Final = (
+    (re.compile(r"\band a half\b"), "setengah"),
+    (re.compile(r"\bquarter to\b"), "quarter"),
+    (re.compile(r"\bin the (?=afternoon\b|evening\b)"), ""),
+)
 _AFTERNOON: Final = frozenset({"siang", "sore", "malam", "malem", "pm", "afternoon", "evening", "tonight"})
 _MORNING: Final = range(1, 12)
+_HOURS: Final = range(1, 13)
 _GROUPED: Final = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
 _DECIMAL: Final = re.compile(r"\d+(?:[.,:]\d+)?")
 _CLOCK: Final = re.compile(r"([01]?\d|2[0-4])[.:]([0-5]\d)")
@@ -63,7 +84,7 @@ def claimed(text: str) -> tuple[Number, ...]:
 
 
 def borne_out(text: str) -> Values:
-    """Return the values that a text allows for: its numbers, their parts, and hours of the afternoon."""
+    """Return the values that a text allows for: its numbers, their parts, halves, and hours of the clock."""
     return frozenset(_Reader(text).values)
 
 
@@ -88,19 +109,26 @@ class _Reader:
     """The number that is being read: up to its last scale, the group after it, and what may follow.
 
     `claims` are the numbers of the text, `values` what it bears out, `chain` the numbers that follow one
-    another. A part that follows is less than `below`; `decimal` is the place value of a digit after a comma.
+    another, `hours` what they are on a clock. A part that follows is less than `below`; `decimal` is the
+    place value of a digit after a comma. `is_before`: the hour that follows is not full yet.
     """
 
     def __init__(self, text: str) -> None:
         self.claims: list[Number] = []
         self.values: set[Fraction] = set()
         self.chain: list[Fraction] = []
+        self.hours: list[Fraction] = []
+        self.is_before = False
         self.reset()
-        tokens = _TOKEN.findall(text.casefold())
+        text = text.casefold()
+        for spoken, written in _SPOKEN:
+            text = spoken.sub(written, text)
+        tokens = _TOKEN.findall(text)
         for token, following in zip_longest(tokens, tokens[1:]):
             if token[0].isdecimal():
-                self.literal(token[:_LONGEST], following in _SCALED)
+                self.literal(token[:_LONGEST], _ROUND.get(following, following) in _SCALED)
             elif not self.word(token):
+                self.values |= {Fraction(1)} if token in _ONES else set()
                 self.end_of_chain(is_afternoon=token in _AFTERNOON)
         self.end_of_chain()
 
@@ -116,10 +144,13 @@ class _Reader:
         self.flush()
         self.claims.append(readings)
         self.values.update(*readings)
-        self.chain += sorted(readings[-1])[:1]  # the hour of a clock
+        clock = _CLOCK.fullmatch(token)
+        self.follow(Fraction(clock[1]) if clock else min(readings[-1]))
 
     def word(self, word: str) -> bool:
         """Read a word of a number; return whether it is one."""
+        if self.is_open or word.startswith("se"):
+            word = _ROUND.get(word, word)
         if word in _SMALL:
             value = Fraction(_SMALL[word])
             self.small(value, word)
@@ -132,12 +163,37 @@ class _Reader:
         elif word in _SCALES or (word in _SUFFIXES and self.is_open):
             self.raise_by(Fraction(_SCALES.get(word) or _SUFFIXES[word]))
         elif word == "setengah" and self.is_open:
-            self.group += Fraction(1, 2)
+            self.total += 0 if self.group else self.scale / 2  # "dua juta setengah"
+            self.group += Fraction(1, 2) if self.group or not self.scale else 0
         elif word in ("koma", "point") and self.is_open:
             self.decimal = Fraction(1, 10)
+        elif word in _PARTS or word in _PAST or word == "kurang":
+            self.part_of_hour(word)
         else:
             return word == "and" and self.below == 100
         return True
+
+    def part_of_hour(self, word: str) -> None:
+        """Read what stands before or behind an hour: "setengah tiga", "tiga kurang seperempat"."""
+        self.flush()
+        self.values |= _PARTS.get(word, frozenset())
+        if word not in _PAST:
+            self.add_hours_before(self.hours[-1:])
+            self.is_before = True
+
+    def add_hours_before(self, hours: Iterable[Fraction]) -> None:
+        """Bear out the hours before others, on a clock of twelve."""
+        before = [(hour - 2) % 12 + 1 for hour in hours if hour in _HOURS]
+        self.values.update(before)
+        self.hours += before
+
+    def follow(self, value: Fraction) -> None:
+        """Add a number to those that follow one another."""
+        self.chain.append(value)
+        self.hours.append(value)
+        if self.is_before:
+            self.add_hours_before([value])
+        self.is_before = False
 
     def make_room(self, value: Fraction) -> None:
         """End a number that a value cannot be a part of."""
@@ -178,7 +234,7 @@ class _Reader:
         if self.is_open:
             value = self.total + self.group
             self.values.add(value)
-            self.chain.append(value)
+            self.follow(value)
             if not self.is_idle:
                 self.claims.append((frozenset({value}),))
         self.reset()
@@ -186,9 +242,9 @@ class _Reader:
     def end_of_chain(self, *, is_afternoon: bool = False) -> None:
         """End the numbers that follow one another: spelled digits are one number, too."""
         self.flush()
-        if is_afternoon and self.chain and self.chain[-1] in _MORNING:
-            self.values.add(self.chain[-1] + 12)
+        if is_afternoon:
+            self.values.update(hour + 12 for hour in self.hours if hour in _MORNING)
         spelled = "".join(map(str, self.chain[:_LONGEST]))
         if spelled.isdecimal():
             self.values.add(Fraction(spelled))
-        self.chain = []
+        self.chain, self.hours, self.is_before = [], [], False
