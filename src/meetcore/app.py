@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.util import find_spec
+from time import monotonic
 
 from attrs import define, field
 
@@ -55,6 +56,9 @@ PAGES = ("/dashboard", "/console")
 """The paths of pages, of which a client has a share; the others are small, or bounded by themselves."""
 READY_S = 1.0
 """Seconds for PostgreSQL to answer `/readyz`, which load balancers poll."""
+SCHEMA_EVERY_S = 5.0
+"""Seconds after which a schema that is not of this release is looked at again."""
+OTHER_SCHEMA = "the database is not that of this release"
 log = structlog.get_logger("meetcore")
 
 
@@ -314,19 +318,25 @@ def _health_routes(queries: Queries, timeout_s: float, drain: Drain, has_schema:
     async def live(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
+    refused_until = 0.0
+
     async def ready(_: Request) -> Response:
+        nonlocal refused_until
         if drain.is_on:
             return _unready("the process is about to end")
         try:
             async with asyncio.timeout(timeout_s):
                 await queries.ping()
+            if monotonic() < refused_until:
+                return _unready(OTHER_SCHEMA)
             if await has_schema():
                 return PlainTextResponse("ok\n")
         except store.StoreReadOnly:
             return _unready("the database takes no writes")
         except SettingsRefused as refusal:
+            refused_until = monotonic() + SCHEMA_EVERY_S
             log.warning("not ready", hint=str(refusal))
-            return _unready("the database is not that of this release")
+            return _unready(OTHER_SCHEMA)
         except (store.StoreUnavailable, TimeoutError):
             pass
         return _unready("the database does not answer")
