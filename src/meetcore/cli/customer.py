@@ -175,12 +175,19 @@ def _json_object(data: str) -> dict[str, object]:
     elif data.startswith("@"):
         data = Path(data[1:]).read_text("utf-8")
     try:
-        body = json.loads(data)
+        body = json.loads(data, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         raise ValueError(f"--data is not JSON: {error}") from None
     if not isinstance(body, dict):
         raise ValueError("--data is a JSON object")  # noqa: TRY004  (the text is of that type)
     return body
+
+
+def _unique(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("--data gives a name more than once, which the service refuses")
+    return found
 
 
 def _print_answer(text: str) -> None:

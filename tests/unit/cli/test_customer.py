@@ -181,6 +181,7 @@ def test_a_body_is_sent_under_the_key_that_names_the_intent(tmp_path: Path) -> N
     (["PUT", "/me"], "GET, POST, PATCH, DELETE"),
     (["POST", "/meetings", "--data", "{"], "--data is not JSON"),
     (["POST", "/meetings", "--data", "[]"], "JSON object"),
+    (["POST", "/meetings", "--data", '{"mic_off": true, "mic_off": false}'], "a name more than once"),
     (["POST", "/meetings", "--data", "@/nowhere"], "/nowhere"),
     (["POST", "/meetings", "--data", "{}", "--all"], "--all is for lists"),
     (["GET", "/events?type=webhook.test&type=note.failed"], "a name more than once"),
