@@ -17,12 +17,15 @@ from meetcore.adapters.redis import RedisRateCounters, read_address
 from meetcore.composition.infrastructure import RATE_WINDOWS_KEPT_S
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.requests import RateStoreUnavailable
-from meetcore.testing.contracts.infrastructure import RateCountersContract, SharedRateCountersContract
+from meetcore.testing.contracts.infrastructure import (
+    MINUTE,
+    RateCountersContract,
+    SharedRateCountersContract,
+)
 from tests.support import servers
 from tests.support.kept_log import KeptLog
 
 READ, CREDIT = OperationClass.READ, OperationClass.CREDIT
-MINUTE = 1_796_126_400
 LIMIT_S = 30.0
 """The time limit of a store that answers."""
 

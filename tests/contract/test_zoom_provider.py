@@ -75,7 +75,7 @@ def only(zoom: Zoom) -> StandInMeeting:
 
 
 async def test_a_request_has_zooms_fields_and_no_others(zoom: Zoom, order: ProviderOrder):
-    await zoom.provider.create(order)
+    await zoom.provider.create(evolve(order, start_at=datetime(2026, 12, 1, 2, tzinfo=UTC)))
     (request,) = [each for each in zoom.stand_in.requests if each.call == "create"]
     assert request.json.keys() == {
         "topic", "type", "start_time", "timezone", "duration", "password", "agenda", "settings",

@@ -1,6 +1,7 @@
 """The suite of video providers, on adapters with a fault that it must find."""
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -11,6 +12,7 @@ from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
 from meetcore.domain.meetings.views import ProviderOrder
 from meetcore.ports.video_provider import require_lease
 from meetcore.testing.contracts import VideoProviderContract
+from meetcore.testing.contracts.providers import order_for
 
 ABILITIES = ProviderAbilities("rooms", None, has_hosts=False)
 
@@ -56,3 +58,8 @@ async def test_a_call_that_looks_at_no_lease_is_found(call: str) -> None:
     provider = Rooms(**{call: lambda: None})
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         await VideoProviderContract().test_no_request_is_sent_after_the_lease(provider)
+
+
+def test_a_meeting_of_the_suite_is_to_come() -> None:
+    ahead = order_for(Rooms()).start_at - datetime.now(UTC)
+    assert timedelta(hours=22) < ahead <= timedelta(days=1)

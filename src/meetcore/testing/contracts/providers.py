@@ -7,7 +7,7 @@ good. The failures of a provider are tested with its adapter.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import ClassVar, Protocol
 from urllib.parse import urlsplit
@@ -33,14 +33,15 @@ _TITLES = ("R", "Rapat tim", "<b>&amp;\"'", "会議 🎉 اجتماع", "a\u0301
 
 
 def order_for(provider: VideoProvider, title: str = "Rapat tim") -> views.ProviderOrder:
-    """Make an order for a new meeting by the provider's rules."""
+    """Make an order for a new meeting by the provider's rules, a day ahead: one may refuse the past."""
     rule = provider.abilities.password
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
     return views.ProviderOrder(
         meeting_id=uuid4(),
         provider_user_id="host-1" if provider.abilities.has_hosts else "",
         title=title,
         description="Agenda: <semua>",
-        start_at=datetime(2026, 12, 1, 2, 0, tzinfo=UTC),
+        start_at=tomorrow.replace(minute=0, second=0, microsecond=0),
         duration=60,
         password=None if rule is None else hosts.generate_password(rule, uuid4().bytes),
         options=meetings.MeetingOptions(mic_off=True),
