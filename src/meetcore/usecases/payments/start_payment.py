@@ -122,21 +122,18 @@ class StartPayment:
             if lookup.replay is not None:
                 return lookup.replay
             earlier = await _find_pending(tx, lookup.subject_id)
-        if earlier is not None:
+        assert self.gateway is not None
+        if earlier is not None and self.gateway.name != earlier.gateway and earlier.payment_url is None:
+            # Of a gateway that was replaced: at this one nobody would ask for what is paid.
+            await tx.payments.save(payments.failed(earlier, now))
+        elif earlier is not None:
             return earlier
         try:
             bought = order()
             await _check_pending(tx, account_id)
         except DomainError as refusal:
             return await store_refusal(tx, account_id, request, refusal)
-        assert self.gateway is not None
-        payment = payments.Payment(
-            id=self.runtime.new_id(now), account_id=account_id, gateway=self.gateway.name,
-            credits=bought.credits, price=bought.price, tax=bought.tax, currency=bought.currency,
-            created_at=now, expires_at=now + payments.PAYABLE_FOR, package_id=bought.package_id,
-            api_key_id=caller.key.id if caller.origin is None else None,
-            next_look_at=now + payments.FIRST_LOOK,
-        )  # fmt: skip
+        payment = self._new(caller, bought, now)
         await tx.payments.add(payment)
         await bind_key(tx, account_id, request, payment.id)
         await record_by_hand(
@@ -144,6 +141,16 @@ class StartPayment:
             amount=payment.amount, currency=payment.currency,
         )  # fmt: skip
         return payment
+
+    def _new(self, caller: Caller, bought: CreditOrder, now: datetime) -> payments.Payment:
+        assert self.gateway is not None
+        return payments.Payment(
+            id=self.runtime.new_id(now), account_id=caller.account.id, gateway=self.gateway.name,
+            credits=bought.credits, price=bought.price, tax=bought.tax, currency=bought.currency,
+            created_at=now, expires_at=now + payments.PAYABLE_FOR, package_id=bought.package_id,
+            api_key_id=caller.key.id if caller.origin is None else None,
+            next_look_at=now + payments.FIRST_LOOK,
+        )  # fmt: skip
 
     def _checkout(self, caller: Caller, payment: payments.Payment, language: str) -> CheckoutOrder:
         return CheckoutOrder(

@@ -143,6 +143,21 @@ async def test_a_retry_gets_the_payment_whose_answer_was_lost(shop: PaymentHarne
     assert shop.harness.count("payments") == 1
 
 
+async def test_a_retry_at_another_gateway_is_another_payment(shop: PaymentHarness) -> None:
+    shop.faults.plan("open", GatewayUnknown("away"))
+    with suppress(UpstreamError):
+        await shop.buy("k")
+    shop.harness.write("UPDATE payments SET gateway = 'midtrans'")  # which the operator replaces
+    outcome = await shop.buy("k")
+    assert outcome.record is not None
+    rows = shop.harness.read("SELECT id::text, gateway, status FROM payments ORDER BY id")
+    assert [(row["gateway"], row["status"]) for row in rows] == [
+        ("midtrans", "failed"),
+        ("sandbox", "pending"),
+    ]
+    assert outcome.record["id"] == rows[1]["id"]
+
+
 async def test_a_payment_whose_page_nobody_has_fails(shop: PaymentHarness) -> None:
     shop.faults.plan("open", GatewayUnknown("lost"))
     with pytest.raises(UpstreamError, match="did not answer"):
