@@ -364,6 +364,16 @@ async def test_who_gives_the_own_role_away_goes_on_to_a_page_of_the_new_one(
     assert [each for each in await owners_of(customer) if each == own] == []
 
 
+async def test_a_member_is_not_invited_to_another_role(customer: Customer, visitors: Visitors) -> None:
+    """The mail and its page named a role that the member did not get by accepting."""
+    owner = await visitors.member(customer.account_id)
+    refused = await owner.post(
+        "/dashboard/team/invitations", email=f" {customer.email.upper()}", role="viewer"
+    )
+    assert (refused.status_code, "This is the address of a member." in refused.text) == (422, True)
+    assert await customer.query("SELECT id FROM invitations WHERE account_id = %s", customer.account_id) == []
+
+
 async def owners_of(customer: Customer) -> list[UUID]:
     found = await customer.application.ports.queries.list_members(customer.account_id)
     return [each.user.id for each in found if each.membership.role is Role.OWNER]

@@ -1,16 +1,17 @@
 """The team: members with their roles, invitations, and the accounts of a member."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from starlette.responses import Response
 
 from meetcore.adapters.web.forms import explain
-from meetcore.adapters.web.texts import ROLE_MEANINGS, ROLE_TEXTS
+from meetcore.adapters.web.texts import ROLE_MEANINGS, ROLE_TEXTS, _
 from meetcore.adapters.web.visit import Page, Question, Visit, own_path, see_other
 from meetcore.domain.errors import DomainError, require_record
 from meetcore.domain.members import roles, sessions
-from meetcore.domain.requests.accounts import InvalidEmail
+from meetcore.domain.members.members import Member
+from meetcore.domain.requests.accounts import InvalidEmail, email_key
 from meetcore.usecases.members.sign_in_links import Browser
 
 ROOT: Final = "/dashboard/team"
@@ -27,6 +28,9 @@ async def invite(visit: Visit) -> Response:
     email, role = visit.form.get("email", "").strip(), _role(visit)
     if role is None:
         return await _show(visit, {"role": visit.text("Choose a role.")})
+    if email_key(email) in {email_key(each.user.email) for each in await _members(visit)}:
+        text = _("This is the address of a member. Change the role in the list of members.")
+        return await _show(visit, {"email": visit.text(text)})
     try:
         invited = await visit.use.members.invite(
             visit.signed_in, email, role, visit.client_address, visit.look.language
@@ -63,7 +67,7 @@ async def change_role(visit: Visit) -> Response:
 
 
 async def _ask_to_remove(visit: Visit) -> Question:
-    found, user_id = await visit.use.members.list_members(visit.signed_in), visit.path_id("member")
+    found, user_id = await _members(visit), visit.path_id("member")
     member = require_record(next((each for each in found if each.user.id == user_id), None), "member")
     return Question(
         visit.text("Remove %(name)s from the account?", name=member.user.full_name),
@@ -90,7 +94,7 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
     return visit.form_page(
         "team.html",
         errors,
-        members=await visit.use.members.list_members(visit.signed_in),
+        members=await _members(visit),
         invitations=await visit.use.members.list_invitations(visit.signed_in),
         own_id=None if own is None else own.id,
         roles=[(role.value, visit.text(text)) for role, text in ROLE_TEXTS.items()],
@@ -98,6 +102,10 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
         invited={"email": "", "role": "developer"} | dict(visit.typed(f"{ROOT}/invitations")),
         left=_left(visit),
     )
+
+
+async def _members(visit: Visit) -> Sequence[Member]:
+    return await visit.use.members.list_members(visit.signed_in)
 
 
 def _left(visit: Visit) -> int | None:
