@@ -38,7 +38,9 @@ _TO_THE_MODEL: Final = re.compile(
         \b(?:instruksi|prompt|(?:perintah|aturan|petunjuk)(?:\s?(?:mu|kamu|anda|sebelumnya|di\s+atas)))
     |\b(?:system|developer)\s+(?:prompt|message)\b
     |\b(?:you\s+are|kamu\s+adalah|anda\s+adalah)\s+(?:now\s+|an?\s+|sekarang\s+)*(?:ai|asisten|assistant|model)\b
-    |\b(?:dear|hey|hi|attention|kepada|hai|halo|wahai)\s+(?:ai|bot|assistant|asisten|llm|chatgpt|note\s?-?taker)\b
+        (?!\s+(?:mana[gj]|dire[ck]t|for\b|bagi\b|untuk\b))
+    |\b(?:dear|hey|hi|attention|hai|halo|wahai)\s+(?:ai|bot|assistant|asisten|llm|chatgpt|note\s?-?taker)\b
+    |\bkepada\s+(?:ai\b|bot\b|llm\b|chatgpt|note\s?-?taker|asisten(?:[,:]|\s+(?:ai|virtual|rapat|notul\w*)\b))
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -46,7 +48,8 @@ _TO_THE_MODEL: Final = re.compile(
 _DICTATION: Final = re.compile(
     r"""\b(?:(?:di)?catat(?:lah|kan)?|(?:di)?tulis(?:lah|kan)?|masukkan|tambahkan|cantumkan|note|record|write|add|log
         |put|include)\b[^.!?]{0,80}
-        \b(?:keputusan|notulen|notula|risalah|decisions?|(?:the|meeting)\s+(?:minutes|notes))\b""",
+        \b(?<!sesuai\s)(?<!berdasarkan\s)
+        (?:keputusan|notulen|notula|risalah|decisions?|(?:the|meeting)\s+(?:minutes|notes))\b""",
     re.VERBOSE | re.IGNORECASE,
 )
 _RESOLUTION: Final = re.compile(
