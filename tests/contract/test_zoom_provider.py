@@ -331,7 +331,7 @@ HAS_A_MEANING = {
     "delete": {"meeting_not_found", "user_not_found", "delete_in_progress", "delete_ended"},
     "status": {"meeting_not_found", "user_not_found", "delete_ended"},
     "host_key": set(),
-    "recordings": {"meeting_not_found", "no_recording"},
+    "recordings": {"meeting_not_found", "user_not_found", "no_recording"},
 }
 
 
