@@ -60,9 +60,9 @@ for (const form of window.PublicKeyCredential ? document.querySelectorAll("form[
   addEventListener("pageshow", () => { credential.value = ""; });
 }
 
-// A form is sent once: a second click would repeat the change.
+// A form is sent once: a second click would repeat the change. One that is answered by a file leaves the page as it is.
 document.addEventListener("submit", event => {
-  if (event.target.method !== "post") return;
+  if (event.target.method !== "post" || "file" in event.target.dataset) return;
   if (event.target.dataset.sent) event.preventDefault();
   event.target.dataset.sent = "yes";
 });
