@@ -198,7 +198,7 @@ class MidtransGateway:
             response, transaction = await self._status(payment.id)
         if transaction is None:
             # Nothing notifies of a page that was never used; it is known from its expiry alone.
-            is_over = payment.payment_url is not None and not self._is_open(payment)
+            is_over = payment.reference is not None and not self._is_open(payment)
             return (
                 payments.GatewayRecord(GatewayAnswer(GatewayStatus.EXPIRED, 0, CURRENCY)) if is_over else None
             )

@@ -206,7 +206,8 @@ def looked(payment: Payment, now: datetime) -> Payment:
 
 def unknown(payment: Payment, now: datetime) -> Payment:
     """Return a payment that its gateway does not know: without a page, nothing can be paid, and it fails."""
-    is_lost = payment.status is PaymentStatus.PENDING and payment.payment_url is None
+    # By its reference: the erasure of an account removes the address of a page that is still open.
+    is_lost = payment.status is PaymentStatus.PENDING and payment.reference is None
     return failed(payment, now) if is_lost else looked(payment, now)
 
 

@@ -161,6 +161,11 @@ def test_a_payment_without_a_page_that_the_gateway_does_not_know_fails() -> None
     assert payments.unknown(evolve(lost, status=PaymentStatus.EXPIRED), LATER).status is PaymentStatus.EXPIRED
 
 
+def test_a_payment_of_an_erased_account_is_asked_about_while_its_page_is_open() -> None:
+    erased = evolve(PENDING, payment_url=None)
+    assert payments.unknown(erased, LATER) == payments.looked(erased, LATER)
+
+
 def test_a_payment_gets_its_page() -> None:
     bare = evolve(PENDING, reference=None, payment_url=None, next_look_at=AT)
     assert payments.opened(bare, "ref", "https://pay.example/1", AT) == PENDING
