@@ -131,19 +131,28 @@ class PostResult:
     fault: SenderFault | None = None
 
 
+_SIGNATURE_REFUSED = frozenset({"status_400", "status_401", "status_403"})
+"""The errors of receivers that are given a signature of another time."""
+
+
+def _refused_by_clock(offset: timedelta) -> frozenset[str]:
+    """Return the errors that two clocks may be the cause of that differ so much, whichever is wrong."""
+    by_signature = _SIGNATURE_REFUSED if offset.total_seconds() > signature.MAX_AGE_S else frozenset()
+    return by_signature | {"tls_failed"} if offset > MAX_CLOCK_OFFSET else frozenset()
+
+
 @define
 class SenderState:
     """How the posts of this process went.
 
     `is_failing` where it should claim few deliveries until it can post; `put_off_at` are the endpoints where
-    it has put deliveries off. `clock_offset` is what is added to a clock that is wrong, by the store's.
+    it has put deliveries off.
     """
 
     results: RecentResults = field(factory=RecentResults)
     faults: PresentFaults = field(factory=PresentFaults)
     is_failing: bool = False
     put_off_at: set[UUID] = field(factory=set)
-    clock_offset: timedelta = timedelta()
 
     def sort(
         self, made: Sequence[PostResult], views: Sequence[ClaimedView], now: datetime
@@ -157,18 +166,18 @@ class SenderState:
                 was_failing = endpoint.consecutive_failures > 0
                 self.results.add(endpoint.host, endpoint.account_id, error, now, was_failing=was_failing)
         shared = self.results.shared_error(now)
-        offset = views[0].now - now
-        self.clock_offset = offset if abs(offset) > MAX_CLOCK_OFFSET else timedelta()
+        by_clock = _refused_by_clock(abs(views[0].now - now))
 
         def fault_of(one: PostResult) -> SenderFault | None:
             error = None if one.attempt is None else one.attempt.error
-            if error == "tls_failed" and self.clock_offset:
+            if error in by_clock:
                 return SenderFault.WRONG_CLOCK
             return SenderFault.HOSTS_FAIL_ALIKE if error and error == shared else one.fault
 
         faults = {one.claimed.delivery_id: fault for one in made if (fault := fault_of(one)) is not None}
         is_everywhere = shared is not None and self.results.is_at_all_hosts(shared)
-        self.is_failing = is_everywhere or any(one.fault is not None for one in made)
+        is_refused = SenderFault.WRONG_CLOCK in faults.values()
+        self.is_failing = is_everywhere or is_refused or any(one.fault is not None for one in made)
         return faults
 
 
@@ -216,13 +225,12 @@ class DeliverWebhooks:
         return batch.claimed
 
     async def post(self, claimed: Claimed) -> PostResult:
-        """Sign with this moment, by the store's clock where that of the process is wrong, and post.
+        """Sign with this moment and post.
 
         Raises `PostDeferred` where it was not tried; nothing is to be recorded.
         """
         now = self.runtime.now()
-        # Receivers refuse a signature that is five minutes off, which would count against their endpoints.
-        signed_at = int((now + self.sender_state.clock_offset).timestamp())
+        signed_at = int(now.timestamp())
         headers = signature.signing_headers(
             claimed.secret, str(claimed.event_id), claimed.body, signed_at, claimed.previous_secret
         )
