@@ -5,18 +5,20 @@ from __future__ import annotations
 import csv
 import html
 import io
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
 import pytest
+from attrs import evolve
 
 from meetcore.composition.application import Application
 from meetcore.domain.members.audit import SERVICE
 from meetcore.domain.members.members import Membership, User
 from meetcore.domain.members.roles import Role
 from meetcore.domain.money import ledger
-from meetcore.domain.money.statements import month_of
+from meetcore.domain.money.statements import month_of, months_since
 from meetcore.domain.money.transfers import Book, Reference, Transfer, TransferKind
 from meetcore.ports.runtime import PrinterBusy
 from meetcore.usecases.mails import MailQueue
@@ -166,6 +168,25 @@ async def test_only_months_that_are_over_have_a_statement(
         assert (await browser.get(f"/dashboard/statements/{text}.pdf")).status_code == 404, text
     empty = await sign_in((await harness.customer()).account_id)
     assert "/dashboard/statements/" not in (await empty.get("/dashboard/spending")).text
+
+
+async def test_the_months_of_many_years_are_listed_page_by_page(
+    application: Application, harness: ApiHarness, sign_in: SignIn
+) -> None:
+    month = last_month(application)
+    first = evolve(month, year=month.year - 4)
+    account_id = await an_account(application, harness, [(first.begins_at, 100), (month.begins_at, -1)])
+    browser, path, found = await sign_in(account_id), "/dashboard/spending", list[str]()
+    while path:
+        page = (await browser.get(path)).text
+        listed = re.findall(r'<a href="/dashboard/spending\?month=([0-9-]+)"(?! rel)', page)
+        assert len(listed) <= 36
+        found += listed
+        older = re.search(r'<a href="([^"]+)" rel="next">Older</a>', page)
+        path = older[1] if older else ""
+    months = months_since(first.begins_at, application.runtime.now(), 100)
+    assert found == [str(each) for each in months]
+    assert (await browser.get("/dashboard/spending?month=0002-01")).status_code == 200
 
 
 async def test_owners_and_finance_are_mailed_once_when_a_statement_is_ready(

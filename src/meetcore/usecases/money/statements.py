@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Final
 from uuid import UUID
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import NotFound
 from meetcore.domain.mails.contents import StatementReady
@@ -23,7 +23,7 @@ from meetcore.usecases.mails import MailQueue
 from meetcore.usecases.runtime import Runtime
 
 MAX_MONTHS: Final = 36
-"""Months that a list has at most; the statements of older ones are there by their address."""
+"""Months that a list has at most."""
 
 
 @frozen
@@ -35,15 +35,21 @@ class Statements:
     async def find_spending(
         self, who: views.SignedIn, month: statements.Month | None, now: datetime
     ) -> tuple[spending.Spending, Sequence[KeyName]]:
-        """Return the spending by month, and by payer in a month, the present one by default; and the keys."""
+        """Return the spending by month, and by payer in a month, the present one by default; and the keys.
+
+        The months are `MAX_MONTHS`, and one more where there are older ones, from the present one on; from
+        the chosen one where that is older.
+        """
         views.check_member(who, roles.Action.VIEW_LEDGER)
-        chosen, present = month or statements.month_of(now), statements.month_of(now)
-        first_day = date(present.year - MAX_MONTHS // 12, present.number, 1)
+        chosen, last = month or statements.month_of(now), statements.month_of(now)
+        if chosen <= evolve(last, year=last.year - MAX_MONTHS // 12):
+            last = chosen
+        first_day = date(max(last.year - MAX_MONTHS // 12, 1), last.number, 1)
         found = await self.queries.find_spending(who.account.id, chosen, first_day)
         first_at = found.first_at or now
         months = [
             (each, spending.add_up((kind, n) for day, kind, n in found.months if day == each.first_day))
-            for each in statements.months_since(first_at, now, MAX_MONTHS)
+            for each in statements.months_since(first_at, last.begins_at, MAX_MONTHS + 1)
         ]
         payers, is_partial = spending.by_payer(found.payers), spending.is_partial(found.payers)
         return spending.Spending(chosen, months, payers, is_partial), found.keys

@@ -32,6 +32,7 @@ from meetcore.domain.payments.views import PaymentPapers
 from meetcore.domain.records.documents import Block, Document, Facts, Heading, Paragraph, Table
 from meetcore.domain.records.pages import DescribedEntry, KeyName
 from meetcore.usecases.mails import CREDITS_PAGE
+from meetcore.usecases.money.statements import MAX_MONTHS
 
 SPENDING: Final = "/dashboard/spending"
 _COLUMNS: Final = (
@@ -59,6 +60,7 @@ async def show_spending(visit: Visit) -> Response:
     spending, keys = await visit.use.statements.find_spending(visit.signed_in, chosen, visit.now)
     may_download = visit.may(Action.VIEW_STATEMENTS)
     payers = [(_payer_name(visit, who, keys), who, spent) for who, spent in spending.payers]
+    shown, older = spending.months[:MAX_MONTHS], spending.months[MAX_MONTHS:]
     return visit.page(
         "spending.html",
         month=spending.month,
@@ -68,9 +70,10 @@ async def show_spending(visit: Visit) -> Response:
         most_summed=MAX_ENTRIES_SUMMED,
         months=[
             _MonthRow(month, spent, month == spending.month, may_download and is_closed(month, visit.now))
-            for month, spent in spending.months
+            for month, spent in shown
         ],
-        most_of_months=max((spent.total for _month, spent in spending.months), default=0),
+        most_of_months=max((spent.total for _month, spent in shown), default=0),
+        older=f"{SPENDING}?month={older[0][0]}" if older else "",
     )
 
 
