@@ -121,6 +121,9 @@ class FollowPayments:
 
     async def _look(self, payment: Payment) -> None:
         try:
+            if payment.gateway != self.gateway.name and payment.reference is None:  # nobody has its page
+                await self._follow(payment, None)
+                return
             self._require_own(payment)
             if payment.status is PaymentStatus.REFUNDED:
                 await self._pay_back(payment)

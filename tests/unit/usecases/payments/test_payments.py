@@ -168,6 +168,18 @@ async def test_a_payment_whose_page_nobody_has_fails(shop: PaymentHarness) -> No
     assert row["status"] == "failed"
 
 
+async def test_a_payment_without_a_page_at_a_gateway_that_was_replaced_fails(shop: PaymentHarness) -> None:
+    shop.faults.plan("open", GatewayUnknown("away"))
+    with suppress(UpstreamError):
+        await shop.buy()
+    await shop.bought()
+    shop.harness.write("UPDATE payments SET gateway = 'midtrans'")
+    shop.harness.clock.advance(121)
+    await shop.follow()
+    rows = shop.harness.read("SELECT status FROM payments ORDER BY id")
+    assert [row["status"] for row in rows] == ["failed", "pending"]  # the other one may be paid there
+
+
 async def test_a_payment_that_ended_while_its_page_was_made_is_not_handed_out(shop: PaymentHarness) -> None:
     async def fail() -> None:
         shop.harness.write("UPDATE payments SET status = 'failed', ended_at = created_at")
