@@ -55,8 +55,9 @@ class Recordings:
         )
         self.sync_files = recordings.SyncRecordingFiles(ports.store, ports.files, self.collect_files, runtime)
         self.expire = recordings.ExpireRecordings(
-            ports.store, ports.notifier, ports.notes_notifier, runtime, app.reports.failed_note
-        )
+            ports.store, ports.notifier, ports.notes_notifier, runtime,
+            ConcludeRecording(app.note_queue, runtime), app.reports.failed_note,
+        )  # fmt: skip
 
 
 class Meetings:

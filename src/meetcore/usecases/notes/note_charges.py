@@ -248,6 +248,13 @@ class ConcludeRecording:
             return await self._give_up(tx, view) if is_last else 0
         return await self.queue.add_for_meeting(tx, view.meeting, recording, self.runtime.now())
 
+    async def give_up(self, tx: Transaction, account_id: UUID, meeting_id: UUID) -> int:
+        """Give up a recording that its customer never saw; return how many deliveries are due."""
+        view = await tx.meetings.load_leased(account_id, meeting_id, NO_LEASE)
+        if view is None or view.meeting.status is not MeetingStatus.ENDED:
+            return 0
+        return await self._give_up(tx, view)
+
     async def _give_up(self, tx: Transaction, view: LeaseView) -> int:
         meeting, charge, now = view.meeting, view.charge, self.runtime.now()
         if charge is not None:

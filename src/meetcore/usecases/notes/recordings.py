@@ -303,6 +303,7 @@ async def end_recording(
 class ExpireRecordings:
     """Expires recordings past their retention; notes that were made of them stay.
 
+    One that could not be measured in all that time never came, for its customer: `conclude` gives it up.
     `on_failed` is called with each note that failed for it, once that is kept.
     """
 
@@ -310,6 +311,7 @@ class ExpireRecordings:
     notifier: WorkerNotifier
     notes_notifier: WorkerNotifier
     runtime: Runtime
+    conclude: note_charges.ConcludeRecording
     on_failed: Callable[[Note, NoteFault], object] = ignore
 
     async def __call__(self, limit: int = 100) -> bool:
@@ -338,6 +340,8 @@ class ExpireRecordings:
             due, failed = await end_recording(
                 tx, self.runtime, recording, self.runtime.now(), with_notes=False
             )
+            if recording.status is recordings.RecordingStatus.MEASURING:
+                due += await self.conclude.give_up(tx, account_id, meeting_id)
         for note in failed:
             self.on_failed(note, NoteFault.RECORDING_GONE)
         self.notes_notifier.notify()

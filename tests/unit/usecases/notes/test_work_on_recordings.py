@@ -301,6 +301,18 @@ async def test_a_meeting_that_was_made_with_notes_gets_them() -> None:
     one.prove()
 
 
+async def test_a_recording_that_cannot_be_measured_until_its_retention_is_over_is_given_back() -> None:
+    one = await filmed_only(auto_notulen=True)
+    one.harness.fault_plan.plan("chunk", FilesUnavailable("x"))
+    await one.harness.work_on_recordings()()
+    await one.expire()
+    assert (one.status(), one.harness.money()) == (RecordingStatus.EXPIRED, (990, 0))
+    assert one.harness.meetings()[0].credits_refunded == 5
+    (event,) = one.harness.events_of(EventKind.NOTE_FAILED)
+    assert (event["recording_id"], event["error"]) == (None, describe(NoteFault.NO_RECORDING))
+    one.prove()
+
+
 async def test_a_recording_measured_after_its_retention_is_reported_as_gone() -> None:
     one = await filmed_only(auto_notulen=True)
     one.harness.clock.advance((one.recording.expires_at - one.harness.now()).total_seconds())
