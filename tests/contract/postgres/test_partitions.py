@@ -389,3 +389,11 @@ async def test_partitions_are_made_and_dropped_beside_sales_deliveries_and_lists
     sold = read(url, "SELECT count(*) FROM ledger_transfers WHERE operation LIKE '%load-%'")
     assert read(url, "SELECT count(*) FROM events WHERE kind = 'credit.topup.succeeded'") == sold
     assert max(took_s) < LONGEST_S
+
+
+@pytest.mark.parametrize("is_dry", [False, True])
+async def test_without_its_tables_a_database_is_to_be_migrated_first(
+    empty_database_url: str, is_dry: bool
+) -> None:
+    done = await PostgresPartitions(empty_database_url).maintain(None, EVENTS_KEPT, is_dry=is_dry)
+    assert (done.refusal, done.made) == ("there are no tables: run `meetcore migrate` first", ())

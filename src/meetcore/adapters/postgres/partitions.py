@@ -56,6 +56,7 @@ _STATE = """
 SELECT bool_and(pg_has_role(relowner, 'MEMBER')) AS may_alter, clock_timestamp() AS now FROM pg_class
 WHERE oid IN (to_regclass('events'), to_regclass('deliveries'), to_regclass('delivery_attempts'))
 """
+_NO_TABLES = "there are no tables: run `meetcore migrate` first"
 _REFUSAL = "the role does not own the tables: run `meetcore partitions` as their owner every day"
 # Whether a delivery of a range of ids waits. Two parts, since each status has an index of its own.
 _UNFINISHED = """
@@ -186,6 +187,7 @@ class PostgresPartitions:
                 [state] = await (await session.execute(_STATE.encode())).fetchall()
                 now = now or columns.utc(state["now"])
                 refusal = "" if state["may_alter"] or is_dry else _REFUSAL
+                refusal = _NO_TABLES if state["may_alter"] is None else refusal
                 return await _Round(session, now, first_id(now - kept), ahead, is_dry, refusal).run()
 
 
