@@ -246,6 +246,15 @@ async def test_any_other_result_of_the_system_is_host_unresolved(answer: object)
     await resolver.close()
 
 
+@pytest.mark.parametrize(("number", "is_resolved"), [(64, True), (65, False)])
+async def test_a_name_with_too_many_addresses_does_not_resolve(number: int, is_resolved: bool) -> None:
+    stream = socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, ""
+    found = [(*stream, (f"203.0.113.{last}", 0)) for last in range(number)]
+    resolver = SystemResolver(lookup=lambda *_args, **_options: found)
+    assert (await _outcome(resolver, HOST) is not None) == is_resolved
+    await resolver.close()
+
+
 async def test_a_scope_id_of_the_system_is_kept_to_be_refused() -> None:
     entry = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fe80::1%3", 0, 0, 3))
     resolver = SystemResolver(lookup=lambda *_args, **_options: [entry, entry])

@@ -7,13 +7,16 @@ import errno
 import json
 import os
 import socket
+import ssl
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from aiohappyeyeballs import AddrInfoType
 
 from meetcore.adapters.webhook_sender import AsyncioWebhookSender, SystemResolver, dialling, trust
 from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt, VettedRoute
@@ -326,6 +329,22 @@ def _dial(*addresses: str, peer: str | None = None, local_faults: OSError | None
     return ConnectionAttempt(
         VettedRoute(HOST, tuple(map(ip_address, addresses)), 443), True, local_faults, peer
     )
+
+
+async def test_a_name_with_many_addresses_is_dialled_at_the_first_of_each_family(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dialled: list[str] = []
+
+    async def start(infos: Sequence[AddrInfoType], **_: object) -> socket.socket:
+        dialled.extend(str(place[0]) for *_, place in infos)
+        raise _REFUSED
+
+    monkeypatch.setattr(dialling, "start_connection", start)
+    there = [f"2001:db8::{number}" for number in range(1, 7)] + [f"192.0.2.{last}" for last in range(30)]
+    with pytest.raises(ConnectionRefusedError):
+        await dialling.dial(_dial(*there), asyncio.Protocol(), ssl.create_default_context())
+    assert dialled == [*there[:4], "192.0.2.0", "192.0.2.1", "192.0.2.2", "192.0.2.3"]
 
 
 def _unresolved(cause: Exception) -> HostUnresolved:

@@ -88,5 +88,5 @@ class Resolver(Protocol):
         Raises:
             LookupsBusy: no capacity came free in time.
             ResolverUnavailable: no answer, and none about a name that every resolver knows to be unknown.
-            HostUnresolved: no answer within 3 s, no such name, or no address.
+            HostUnresolved: no answer within 3 s, no such name, no address, or more than 64.
         """

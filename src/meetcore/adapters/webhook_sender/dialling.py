@@ -26,6 +26,8 @@ _RECEIVE_BUFFER_BYTES = 16 * 1024
 """Kernel buffer of a connection: responses are small, and hundreds may arrive at once."""
 
 _NEXT_ADDRESS_AFTER_S = 0.25
+_DIALLED = 4
+"""Addresses of each family that an attempt dials: a name may lead to many hosts that are not its owner's."""
 
 # Called with the peer at each post on a connection.
 _address_of = lru_cache(maxsize=4096)(ip_address)
@@ -88,7 +90,11 @@ async def dial(attempt: ConnectionAttempt, protocol: asyncio.Protocol, context: 
 def _address_infos(route: VettedRoute) -> list[AddrInfoType]:
     families = {4: socket.AF_INET, 6: socket.AF_INET6}
     tcp = socket.SOCK_STREAM, socket.IPPROTO_TCP, ""
-    return [(families[each.version], *tcp, (str(each), route.port)) for each in route.addresses]
+    chosen = {version: [each for each in route.addresses if each.version == version] for version in families}
+    dialled = {each for found in chosen.values() for each in found[:_DIALLED]}
+    return [
+        (families[each.version], *tcp, (str(each), route.port)) for each in route.addresses if each in dialled
+    ]
 
 
 _LATE_S = 1.0

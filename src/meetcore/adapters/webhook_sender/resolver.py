@@ -30,6 +30,9 @@ _UNKNOWN_NAME = "meetcore.invalid."
 """No name ends in `.invalid` (RFC 6761): a resolver that works says so at once. The dot keeps it from trying
 the machine's own domains."""
 
+MAX_ADDRESSES = 64
+"""Of a name: each of them is vetted for each post, and an answer of DNS has room for thousands."""
+
 _VERDICT_S = 1.0
 """How long the outcome of that look-up holds."""
 
@@ -77,6 +80,8 @@ class SystemResolver:
             query = self._lookups.get(host) or await self._begin(host, account_id)
             async with limit:
                 found = await asyncio.shield(query)
+            if len(found) > MAX_ADDRESSES:
+                raise HostUnresolved(f"The host {host} has more than {MAX_ADDRESSES} addresses.")
             # Field four of an IPv6 address is the scope; kept as `%scope`, so that it is refused.
             addresses = tuple(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
         except (OSError, ValueError) as fault:
