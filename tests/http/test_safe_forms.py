@@ -273,3 +273,8 @@ async def test_a_description_is_kept_with_its_lines(customer: Customer, visitors
     assert form_fields(priced.text, "/dashboard/meetings")["description"] == fields["description"]
     made = await browser.post("/dashboard/meetings", **fields | {"seen_credits": "10"})
     assert "Agenda &lt;1&gt;\nBudget" in (await browser.get(made.headers["location"])).text
+    # Browsers send a line break as two characters, and count it as one of the thousand.
+    longest = "Agenda\nBudget".ljust(1000, ".")
+    sent = {"description": longest.replace("\n", "\r\n"), "form_key": str(uuid4()), "seen_credits": "10"}
+    made = await browser.post("/dashboard/meetings", **fields | sent)
+    assert f'<p class="lines">{longest}</p>' in (await browser.get(made.headers["location"])).text

@@ -61,7 +61,9 @@ async def create_meeting(visit: Visit) -> Response:
     try:
         options = MeetingOptions(**{name: name in form for name in OPTIONS})
         texts = {name: form.get(name, "") for name in ("title", "date", "start_time", "pricing_tier_id")}
-        description, password = form.get("description") or None, form.get("password") or None
+        # A line break is one character, as the field counts it, though browsers send two.
+        description = form.get("description", "").replace("\r\n", "\n") or None
+        password = form.get("password") or None
         wanted = MeetingRequest(**texts, description=description, password=password, options=options)
         errors = _problems(visit, wanted)
         if "seen_credits" not in form and errors:
