@@ -371,6 +371,28 @@ async def test_no_other_protocol_is_spoken() -> None:
         wire = await server.connect()
         upgrade = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
         assert (await wire.ask(upgrade))[0] == 200
+        await wire.send(upgrade + upgrade + GET)
+        assert [(await wire.answer())[0] for _ in range(3)] == [200, 200, 200]
+        assert (await wire.ask(b"CONNECT /a HTTP/1.1\r\nHost: x\r\nContent-Length: 34\r\n\r\n"))[0] == 400
+        assert await wire.is_closed()
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+@pytest.mark.parametrize("in_pieces", [False, True])
+async def test_a_body_behind_upgrade_is_no_request(in_pieces: bool, is_chunked: bool) -> None:
+    framing = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: %d" % len(GET)
+    body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(GET), GET) if is_chunked else GET
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+    async with served(whole) as server:
+        wire = await server.connect()
+        await wire.send(head + framing + b"\r\n\r\n" + (b"" if in_pieces else body))
+        if in_pieces:
+            await asyncio.sleep(0.05)
+            await wire.send(body)
+        status, _, answer = await wire.answer()
+        assert (status, json.loads(answer)["body"]) == (200, GET.decode())
+        other = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nother"
+        assert json.loads((await wire.ask(other))[2])["body"] == "other"
 
 
 async def test_a_refusal_waits_for_the_answers_before_it() -> None:

@@ -150,12 +150,10 @@ class BoundedHttpProtocol(AbortableProtocol):
         self._unset_keepalive_if_required()
         self._made_progress = False
         try:
-            self.parser.feed_data(data)
+            self._parse(data)
         except httptools.HttpParserError:
             self._refuse(self._problem or InvalidRequest({"request": ["must be valid HTTP/1.1"]}))
             return
-        except httptools.HttpParserUpgrade:
-            pass  # no other protocol is spoken here; the request is answered as it is
         if not self._made_progress:
             self._overhead_bytes += len(data)
             if self._overhead_bytes > self._limits.head_bytes:
@@ -165,6 +163,25 @@ class BoundedHttpProtocol(AbortableProtocol):
         is_head_due = self._reading is _Reading.HEAD or (self._is_idle() and not self._made_progress)
         if is_head_due and self._deadline is None:
             self._expire_in(self._limits.head_timeout_s)
+
+    def _parse(self, data: bytes) -> None:
+        """Parse bytes. No other protocol is spoken: a head that asks for one is parsed without `Upgrade`.
+
+        With it the parser passes over a body, which would be read as the next request.
+        """
+        while data:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as stop:
+                data = self._head_without_upgrade() + data[stop.args[0] :]
+                self.parser = httptools.HttpRequestParser(self)
+
+    def _head_without_upgrade(self) -> bytes:
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % (name, value) for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
 
     # Callbacks of the parser
 
@@ -186,6 +203,8 @@ class BoundedHttpProtocol(AbortableProtocol):
         self._problem = self._problem_of_head()
         if self._problem is not None:
             raise _Refused
+        if self.parser.should_upgrade():
+            return
         self._reading = _Reading.BODY
         self._progress()
         self._cancel_deadline()
@@ -201,6 +220,8 @@ class BoundedHttpProtocol(AbortableProtocol):
 
     def on_message_complete(self) -> None:
         """End a request whose body is complete."""
+        if self.parser.should_upgrade():
+            return
         self._reading = _Reading.NOTHING
         self._progress()
         super().on_message_complete()
@@ -223,6 +244,8 @@ class BoundedHttpProtocol(AbortableProtocol):
         if size > self._limits.head_bytes or len(self.headers) > MAX_FIELDS:
             return self._head_too_large()
         version = self.parser.get_http_version()
+        if self.parser.get_method() == b"CONNECT":  # what comes after it would be a tunnel's
+            return InvalidRequest({"request": ["must not be CONNECT"]})
         if version not in ("1.0", "1.1"):  # an answer of HTTP/0.9 would be a body without a head
             return InvalidRequest({"request": ["must be valid HTTP/1.1"]})
         if hosts > 1 or (hosts == 0 and version == "1.1"):
