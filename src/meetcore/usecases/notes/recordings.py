@@ -144,6 +144,7 @@ class SyncRecordingFiles:
 _FIRST_WAIT_S = 2.0
 _LONGEST_WAIT_S = 3600.0
 _MISSES_BEFORE_GONE = 3
+_TRIES_BEFORE_GONE = 10  # a quarter of an hour: a provider may list what it moves late
 
 
 class FileMissed(FilesUnavailable):
@@ -248,10 +249,10 @@ class WorkOnRecordings:
         if task.tries > 1:  # an event's address may have aged
             found = await self._listed(task.recording)
             listed = next((one for one in found if one.provider_file_id == file.provider_file_id), None)
-        if listed is None and task.misses >= _MISSES_BEFORE_GONE:
+        if listed is None and task.misses >= _MISSES_BEFORE_GONE and task.tries >= _TRIES_BEFORE_GONE:
             self.report(task, FileGone(f"no session lists the file {file.provider_file_id}: it is left out"))
             return 0.0
-        if listed is None:  # a provider may be moving it still
+        if listed is None:
             raise FileMissed("the provider lists a file no more")
         with closing(self.editor.scratch()) as media:
             try:

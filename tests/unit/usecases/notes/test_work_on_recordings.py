@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 
 import pytest
@@ -131,6 +132,21 @@ async def test_a_missing_file_is_requested_several_times_before_it_counts_as_no_
     await evolve(working, report=lambda task, fault: reported.append(str(fault)))()
     assert (one.status(), one.recording.duration_s) == (RecordingStatus.AVAILABLE, 30)
     assert reported == ["no session lists the file pagi: it is left out"]
+
+
+async def test_a_file_that_its_provider_lists_some_minutes_late_is_not_lost() -> None:
+    one = await filmed_only(recorded("pagi", 60.0))
+    name = one.meeting.provider_meeting_id or ""
+    listed, one.harness.fake_recordings.listed[name] = one.harness.fake_recordings.listed[name], ()
+    one.harness.fault_plan.plan("open audio", FilesUnavailable("x"))
+    begin = one.harness.now()
+    while one.harness.now() < begin + timedelta(minutes=10):
+        await one.harness.work_on_recordings()()
+        assert one.status() is RecordingStatus.MEASURING
+        one.harness.clock.advance(due_in_s(one) or 0.0)
+    one.harness.fake_recordings.listed[name] = listed
+    await one.measure()
+    assert (one.status(), one.recording.duration_s) == (RecordingStatus.AVAILABLE, 60)
 
 
 async def test_the_picture_is_measured_where_the_sound_of_its_stretch_is_lost_or_unreadable() -> None:
