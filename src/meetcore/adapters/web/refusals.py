@@ -61,6 +61,8 @@ TEXTS: Final = (
         "new Idempotency-Key."
     ),
     _("The request was answered, or has expired. Connect the program again."),
+    _("This delivery is past its retention."),
+    _("The event of this delivery is past its retention."),
     _("since is in the future: nothing can have failed since then."),
     _("since is more than %(days)s days ago: events are not kept longer."),
     _("The account had too few credits for these notes. Top up and ask for them with POST /notes."),
@@ -108,8 +110,8 @@ TEXTS: Final = (
         "take the credits by an adjustment."
     ),
     _(
-        "Money of it went back at the gateway, or is disputed. Send what is left back there, and take the "
-        "credits by an adjustment."
+        "Money of it went back at the gateway, or is disputed, or another amount was paid. Send what is left "
+        "back there, and take the credits by an adjustment."
     ),
 )  # fmt: skip
 """The messages that forms are refused with, and those of notes that could not be made."""
