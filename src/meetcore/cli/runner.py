@@ -71,7 +71,18 @@ def _refusal_of(error: Exception, *, is_repeatable: bool) -> tuple[str, str, Exi
             return error.code, error.message, ExitCode.REFUSED
         case store.StoreUnavailable():
             return *store_failure(error, is_repeatable=is_repeatable), ExitCode.STORE_UNAVAILABLE
+    if getattr(error, "sqlstate", None) == _NO_RIGHT:
+        return *_RIGHTS_MISSING, ExitCode.STORE_UNAVAILABLE
     return None
+
+
+_NO_RIGHT: Final = "42501"
+"""PostgreSQL's code of a statement that the role may not execute."""
+_RIGHTS_MISSING: Final = (
+    "store_rights_missing",
+    "the role of MEETCORE_DATABASE_URL lacks a right: run this as the owner of the tables, or give the role "
+    "what the service needs by `meetcore migrate --grant-to ROLE`",
+)
 
 
 _STORE_FAILURES: Final[Mapping[type[store.StoreUnavailable], tuple[str, str]]] = {

@@ -3,15 +3,14 @@
 import json
 
 import pytest
+from psycopg.errors import InsufficientPrivilege
 
 from meetcore.cli.output import ExitCode
 from meetcore.cli.runner import guarded
 from meetcore.ports.store import CommitLost, ConnectionLost, OutcomeUnknown, StoreUnavailable
 
 
-def _failed(
-    capsys: pytest.CaptureFixture[str], fault: StoreUnavailable, *, is_repeatable: bool
-) -> tuple[str, str]:
+def _failed(capsys: pytest.CaptureFixture[str], fault: Exception, *, is_repeatable: bool) -> tuple[str, str]:
     def work() -> None:
         raise fault
 
@@ -41,3 +40,9 @@ def test_a_store_that_is_away_did_nothing(
 ) -> None:
     code, message = _failed(capsys, fault, is_repeatable=True)
     assert (code, said in message, "--reference" in message) == ("store_away", True, False)
+
+
+def test_a_role_without_a_right_is_told_how_to_get_it(capsys: pytest.CaptureFixture[str]) -> None:
+    fault = InsufficientPrivilege("permission denied for table hosts")
+    code, message = _failed(capsys, fault, is_repeatable=False)
+    assert (code, "meetcore migrate --grant-to ROLE" in message) == ("store_rights_missing", True)
