@@ -74,6 +74,11 @@ class Figures:
         "meetcore_notes_oldest_seconds",
         "age of the oldest note in progress of a step, whatever it waits for", "step",
     )  # fmt: skip
+    payments_in_doubt: Mapping[str, int] = _figure(
+        "meetcore_payments_in_doubt",
+        "payments that wait in the console for an operator, by their doubt, such as `wrong_amount`, "
+        "`paid_after_end`, `reversed`, `refund_refused` or `disputed`. Counted up to 100 000", "doubt",
+    )  # fmt: skip
     recordings_not_removed: int = _figure(
         "meetcore_recordings_not_removed",
         "recordings deleted or past their retention whose files the video provider has not deleted in "

@@ -276,6 +276,7 @@ def test_figures_are_shown_while_they_are_there(tmp_path: Path) -> None:
         notes_oldest_due_s={"write": 4}, notes_oldest_failing_s={"write": 5}, notes_oldest_s={"write": 6},
         retention_rounds_s={"meetings": 60.0}, schema_version=38, credits_today={"topup": 70},
         standbys_streaming=0, replication_lag_bytes=1e9, is_archiving_failing=True,
+        payments_in_doubt={"reversed": 2},
     )  # fmt: skip
     seen = samples_of(Exposition(tmp_path, lambda: figures, "1.2").render().decode())
     assert value(seen, "meetcore_deliveries_oldest_due_seconds") == 7.5
@@ -283,6 +284,7 @@ def test_figures_are_shown_while_they_are_there(tmp_path: Path) -> None:
     assert value(seen, "meetcore_notes_oldest_due_seconds", step="write") == 4
     assert value(seen, "meetcore_notes_oldest_failing_seconds", step="write") == 5
     assert value(seen, "meetcore_ledger_credits_today", kind="topup") == 70
+    assert value(seen, "meetcore_payments_in_doubt", doubt="reversed") == 2
     assert value(seen, "meetcore_replication_lag_bytes") == 1e9
     assert value(seen, "meetcore_retention_round_seconds", records="meetings") == 60
     assert value(seen, "meetcore_build_info", version="1.2") == 1
@@ -337,4 +339,4 @@ def test_a_process_with_the_number_of_one_that_ended_keeps_no_gauges(tmp_path: P
 def test_names_follow_the_conventions() -> None:
     names = [metric.name for metric in (*PROCESS_METRICS, BUILD, UP, *FIGURES.values())]
     assert all(name.startswith("meetcore_") for name in names)
-    assert len(set(names)) == len(names) == 53
+    assert len(set(names)) == len(names) == 55

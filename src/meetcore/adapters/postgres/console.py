@@ -20,6 +20,7 @@ from meetcore.adapters.postgres.requests.registry import ACCOUNT, API_KEY
 from meetcore.adapters.postgres.roles import SERVER
 from meetcore.domain.members.members import Member
 from meetcore.domain.money import transfers, views
+from meetcore.domain.payments.payments import Doubt
 from meetcore.domain.records import pages
 from meetcore.domain.requests.keys import ApiKey
 from meetcore.domain.requests.views import StoredAccount
@@ -40,6 +41,7 @@ _PARAMETERS: Row = {"most": MOST_COUNTED}
 _STATES = ("active", "paused", "disabled")
 _HOST_STATES = ("free", "busy", "unavailable", "disabled")
 _STEPS = ("fetch", "transcribe", "write", "settle")
+_DOUBTS = tuple(doubt.value for doubt in Doubt)
 _KINDS = tuple(kind.value for kind in transfers.TransferKind)
 
 
@@ -76,6 +78,7 @@ async def _figures(connection: Connection) -> Figures:
         notes_oldest_due_s=_by_step(notes, "due_at"),
         notes_oldest_failing_s=_by_step(notes, "failing"),
         notes_oldest_s=_by_step(notes, "created_at"),
+        payments_in_doubt=dict.fromkeys(_DOUBTS, 0) | _numbers(await rows_of(SQL["in_doubt"])),
         recordings_not_removed=not_removed["number"],
         hosts=dict.fromkeys(_HOST_STATES, 0) | _numbers(await rows_of(SQL["hosts"])),
         retention_rounds_s={row["kind"]: _age(row, "started_at") for row in await rows_of(SQL["retention"])},

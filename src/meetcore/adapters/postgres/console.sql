@@ -24,6 +24,10 @@ SELECT count(*) AS number FROM (SELECT FROM meetings
         AND status IN ('ended', 'cancelled') AND cleared_at IS NULL
         AND end_at < statement_timestamp() - interval '1 minute' LIMIT %(most)s) AS m
 
+-- in_doubt: Count the payments that wait for an operator, by their doubt.
+SELECT doubt AS state, count(*) AS number FROM (SELECT doubt FROM payments
+    WHERE doubt IS NOT NULL AND doubt_closed_at IS NULL ORDER BY id LIMIT %(most)s) AS p GROUP BY doubt
+
 -- not_removed: Count the deleted recordings whose files the provider keeps.
 SELECT count(*) AS number FROM (SELECT status, tries FROM recordings WHERE due_at IS NOT NULL
     ORDER BY due_at LIMIT %(most)s) AS r WHERE status = 'expired' AND tries > {REMOVAL_TRIES}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import psycopg
 from attrs import evolve
@@ -12,6 +13,7 @@ from meetcore.adapters.postgres.console import PostgresFigures
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.notes.recordings import RecordingStatus, removed
+from meetcore.domain.payments.payments import Doubt, Payment
 from meetcore.ports.figures import Figures
 from tests.support import servers
 from tests.support.note_transactions import (
@@ -103,6 +105,20 @@ async def test_a_deleted_recording_that_the_provider_keeps_is_counted(rig: Postg
     assert (await rig.figures.read()).recordings_not_removed == 1
     await keep_recording(rig, removed(kept, {file.provider_file_id for file in kept.files}))
     assert (await rig.figures.read()).recordings_not_removed == 0
+
+
+async def test_payments_that_wait_for_an_operator_are_counted_by_their_doubt(rig: PostgresRig) -> None:
+    await rig.reset()
+    customer = await open_customer(rig, 50)
+    made = Payment(
+        id=UUID(int=1), account_id=customer.account_id, gateway="sandbox", credits=1, price=1, tax=0,
+        currency="IDR", created_at=rig.now(), expires_at=rig.now(), doubt=Doubt.REVERSED,
+    )  # fmt: skip
+    settled = evolve(made, id=UUID(int=2), doubt_closed_at=rig.now())
+    for payment in (made, settled, evolve(made, id=UUID(int=3), doubt=None)):
+        await rig.alone.payments.add(payment)
+    found = await rig.figures.read()
+    assert dict(found.payments_in_doubt) == dict.fromkeys(Doubt, 0) | {Doubt.REVERSED: 1}
 
 
 async def test_a_mail_that_fails_and_is_tried_again_has_an_age_though_it_is_not_due(rig: PostgresRig) -> None:
