@@ -131,8 +131,8 @@ DELIVERIES_FAILED: Final = _metric(
 SENDER_FAULTS: Final = _metric(
     "meetcore_sender_faults_total",
     "deliveries that a fault of the sender put off, which counts against no endpoint: `no_resolver`, "
-    "`no_authorities`, `no_route`, `no_resources`, `wrong_clock`, or `hosts_fail_alike` (more than half of "
-    "all hosts had the same error)", "reason", known=tuple(SenderFault),
+    "`no_authorities`, `no_route`, `no_resources`, `no_key`, `wrong_clock`, or `hosts_fail_alike` (more than "
+    "half of all hosts had the same error)", "reason", known=tuple(SenderFault),
 )  # fmt: skip
 ENDPOINTS_DISABLED: Final = _metric("meetcore_endpoints_disabled_total", "endpoints that failures disabled")
 LEASES_EXPIRED: Final = _metric(

@@ -59,8 +59,8 @@ class DeliveryRepository(Protocol):
         The longest due first at one endpoint; among accounts the one with the least in flight first.
         A delivery beyond its endpoint's limit is passed over; one beyond its host's is due again later, by
         its place in the host's queue. No two callers get the same one while the lease lasts. One whose event
-        is past its retention is given up. One whose last claim ended without a record, at an endpoint whose
-        latest attempt failed, is due again after the time of a lease.
+        is past its retention is given up, one that no key opens is put off. One whose last claim ended
+        without a record, at an endpoint whose latest attempt failed, is due again after the time of a lease.
         """
 
     async def load_claimed(self, claimed: Sequence[views.Claimed]) -> Sequence[views.ClaimedView]:

@@ -207,6 +207,20 @@ async def test_attempts_and_endpoints_that_they_disable_are_counted(rig: Postgre
     assert kept("endpoints_disabled_total") == 1
 
 
+async def test_deliveries_that_no_key_opens_are_counted_as_a_fault_of_this_side(rig: PostgresRig) -> None:
+    kept = Kept()
+    ports = evolve(
+        ApplicationHarness().process().ports, clock=rig.clock, store=rig.store, sender=cast(Any, Sender()),
+        metrics=kept.metrics(),
+    )  # fmt: skip
+    deliver = build(ports, Policy()).deliver
+    assert deliver is not None
+    await outbox(rig, 2, secret=new_secret(bytes(32)))
+    rig.write("UPDATE events SET payload = %(broken)s", broken=b"nothing that opens")
+    assert await deliver.claim(500) == []
+    assert kept("sender_faults_total", reason=SenderFault.NO_KEY.value) == 2
+
+
 async def test_deliveries_that_end_without_success_are_counted_by_the_reason(rig: PostgresRig) -> None:
     kept = Kept()
     ports = evolve(

@@ -43,6 +43,7 @@ class SenderFault(StrEnum):
     NO_AUTHORITIES = "no_authorities"
     NO_ROUTE = "no_route"
     NO_RESOURCES = "no_resources"
+    NO_KEY = "no_key"
     WRONG_CLOCK = "wrong_clock"
     HOSTS_FAIL_ALIKE = "hosts_fail_alike"
 

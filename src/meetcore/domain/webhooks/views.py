@@ -110,10 +110,11 @@ class GivenUp:
 
 @frozen
 class ClaimedBatch:
-    """Deliveries that a claim took, and those that it gave up."""
+    """Deliveries that a claim took, those that it gave up, and how many it put off that no key opens."""
 
     claimed: Sequence[Claimed] = ()
     given_up: Sequence[GivenUp] = ()
+    unreadable: int = 0
 
 
 @frozen

@@ -217,6 +217,9 @@ class DeliverWebhooks:
         limits = evolve(self.limits, total=limit, events_kept=self.events_kept)
         async with self.store.begin() as tx:
             batch = await tx.deliveries.claim_due(limits, lease)
+        if batch.unreadable:
+            fault = SenderFault.NO_KEY.value
+            self.runtime.metrics.count(observability.SENDER_FAULTS, fault, by=batch.unreadable)
         for given_up in batch.given_up:
             self.on_given_up(given_up)
         for one in batch.claimed:

@@ -103,7 +103,9 @@ class PostgresDeliveryRepository(Repository):
         if unreadable:
             log.error("deliveries do not open", number=len(unreadable), delivery_id=str(unreadable[0]["id"]))
             await self._run(SQL["put_off"], claimed=_json(unreadable), seconds=UNREADABLE_FOR_S)
-        return views.ClaimedBatch(opened, given_up(purged, views.GiveUpReason.PAST_RETENTION))
+        return views.ClaimedBatch(
+            opened, given_up(purged, views.GiveUpReason.PAST_RETENTION), len(unreadable)
+        )
 
     async def _give_up(self, purged: Sequence[Row]) -> None:
         """Fail what was claimed of events that are past their retention: there is nothing to post."""
