@@ -63,8 +63,9 @@ class CollectRecordingFiles:
             if known is None:
                 recording = await self._open(tx, meeting, files, now)
             else:
-                recording = recordings.gather_files(known, files)
-                recording = recordings.readdress(recording, files) if is_query_result else recording
+                # An event's address soon expires: it replaces none that the provider listed.
+                current = files if is_query_result else known.files
+                recording = recordings.readdress(recordings.gather_files(known, files), current)
             if recording is None or recording == known:
                 return provider_events.EventOutcome.IGNORED
             await tx.recordings.save(recording)

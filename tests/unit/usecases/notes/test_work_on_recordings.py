@@ -175,6 +175,18 @@ async def test_a_file_its_provider_lists_is_not_gone_whatever_its_address_return
     assert opened == ["https://f/fresh"]
 
 
+async def test_an_event_does_not_replace_the_address_that_the_provider_listed() -> None:
+    one = await filmed_only()
+    (file,), collected = one.recording.files, one.harness.process().recordings
+    listed, name = evolve(file, url="https://f/listed"), one.meeting.provider_meeting_id or ""
+    one.harness.fake_recordings.put(name, (listed, b"rapat 90.5"))
+    await collected.sync_files.of_meeting(one.meeting)
+    assert one.recording.files == (listed,)
+    for late, kept in ((evolve(file, url="https://f/zzz"), listed), (evolve(file, size_bytes=99), None)):
+        await collected.collect_files("sandbox", name, [late], one.harness.now())
+        assert one.recording.files == (kept or late,)
+
+
 async def test_files_of_every_session_are_found_measured_and_removed() -> None:
     earlier = recorded("pagi", 60.0, session_id="/a//b==")
     one = await filmed_only(earlier, recorded("siang", 30.0, minutes_in=30, session_id="cc=="))
