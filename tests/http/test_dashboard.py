@@ -347,6 +347,17 @@ async def test_the_language_is_switched_on_the_page_of_a_form_that_was_sent(
         assert (await browser.get(shown_at)).status_code == 200
 
 
+async def test_the_language_is_switched_after_a_refused_sign_in(visitors: Visitors) -> None:
+    """The page to go on to was forgotten, and the address of a passkey's answer was taken for a link."""
+    stranger, sign_in = visitors.stranger(), "/dashboard/sign-in"
+    for path, field in ((sign_in, "email"), (f"{sign_in}/passkey", "credential")):
+        refused = await stranger.post(path, **{field: "x"}, next="/dashboard/keys?a=b")
+        assert refused.status_code == 422
+        shown_at = form_fields(refused.text, "/dashboard/language")["next"]
+        page = (await stranger.get(shown_at)).text
+        assert form_fields(page, f"{sign_in}/passkey")["next"] == "/dashboard/keys?a=b"
+
+
 async def test_who_gives_the_own_role_away_goes_on_to_a_page_of_the_new_one(
     customer: Customer, visitors: Visitors
 ) -> None:

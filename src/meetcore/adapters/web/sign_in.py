@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Final, Generic
 from urllib.parse import quote
 
-from attrs import frozen
+from attrs import evolve, frozen
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -267,6 +267,8 @@ class SignInPages(Generic[Who, Use, Allowed]):
         status: int = 200, reason: str = "",
     ) -> Response:  # fmt: skip
         area, use = self.site.area, self.site.area.use
+        if errors:
+            look = evolve(look, shown_at=f"{area.sign_in}?next={quote(after, safe='/')}")
         return look.page(
             "sign_in.html", status, next=after, email=email, errors=errors or {},
             reason=look.text(_REASONS.get(reason, "")), needs_fresh=reason in _REASONS,
