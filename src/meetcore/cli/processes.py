@@ -218,10 +218,15 @@ async def _work(settings: Settings, threads: int, parts: tuple[Part, ...]) -> No
 
 async def _until_checked(settings: Settings, stop: asyncio.Event) -> None:
     """Wait until the database answers, which may have been away before; raises as `check_schema`."""
+    import structlog  # before `adapters.system` it would import rich
+
     while not stop.is_set():
-        with suppress(StoreUnavailable):
+        try:
             await asyncio.to_thread(check_schema, settings)
             break
+        except StoreUnavailable as error:
+            cause = repr(error.__cause__)
+            structlog.get_logger("meetcore.worker").warning("store unavailable", during="start", cause=cause)
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_AGAIN_S):
                 await stop.wait()

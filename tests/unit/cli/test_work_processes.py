@@ -15,6 +15,7 @@ from meetcore.cli import processes
 from meetcore.cli.output import ExitCode
 from meetcore.composition.application import Part
 from meetcore.ports.store import StoreUnavailable
+from tests.support.kept_log import capture_own_logs
 
 
 @pytest.fixture(autouse=True)
@@ -35,9 +36,10 @@ async def test_a_worker_looks_at_the_schema_once_its_database_is_there(monkeypat
         raise found.pop(0)
 
     monkeypatch.setattr(processes, "check_schema", check)
-    with pytest.raises(SettingsRefused):
+    with capture_own_logs() as lines, pytest.raises(SettingsRefused):
         await processes._until_checked(Settings(), asyncio.Event())
     assert found == []
+    assert [line["event"] for line in lines] == ["store unavailable"] * 2, "it does not wait in silence"
 
 
 async def test_a_worker_without_a_database_stops_when_it_is_told_to(monkeypatch: pytest.MonkeyPatch):
