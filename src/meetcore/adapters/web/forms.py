@@ -11,7 +11,7 @@ from uuid import UUID
 from attrs import field, frozen
 from starlette.responses import Response
 
-from meetcore.adapters.web.refusals import translate_refusal
+from meetcore.adapters.web.refusals import has_text, translate_refusal
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import HEADERS, AreaVisit, Look, Visit, own_path
 from meetcore.domain.errors import CreationsUsedUp, DomainError, HostUnresolved, NoHostFree, NotFound
@@ -206,7 +206,7 @@ def explain(look: Look, refusal: DomainError | Refusal) -> dict[str, str]:
     details: Mapping[str, Any] = refusal.details
     if fields := details.get("fields"):
         return {name: _explain_field(look, name, problems) for name, problems in fields.items()}
-    if text := _REFUSALS.get(refusal.code):
+    if (text := _REFUSALS.get(refusal.code)) and not has_text(refusal.message):
         return {FORM: look.text(text, **details)}
     if "start_at" in details:
         return {"start_time": look.text(_START)}

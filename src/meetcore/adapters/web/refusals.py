@@ -30,6 +30,12 @@ TEXTS: Final = (
     _("Another export is being made. Try again when it is done."),
     _("Credits are not sold here. Ask the operator of this service for a top-up."),
     _("The meeting has ended and cannot be cancelled."),
+    _("The meeting is being cancelled by another request."),
+    _("The meeting is being cancelled by another request. Try again."),
+    _("The meeting took too long to cancel. Try again."),
+    _("The video provider did not answer. The cancellation is being looked into; a retry gets its result."),
+    _("The video provider did not end the meeting. Nothing was refunded; try again."),
+    _("More of this recording has come and is being measured. Try again soon."),
     _("cannot be had from the provider that runs the meetings"),
     _("These notes were changed meanwhile. Load them again."),
     _("There is a note on this recording in this language already: read that one."),
@@ -120,11 +126,20 @@ TEXTS: Final = (
 def translate_refusal(language: Language, message: str) -> str:
     """Translate a message, its values as they stand; one of no text here stays in English."""
     texts = translations(CATALOGUES, language)
-    for pattern, text in _patterns():
-        if found := pattern.fullmatch(message):
-            values = found.groupdict()
-            return texts.gettext(text) % values if values else texts.gettext(text)
-    return texts.gettext(message)
+    if (found := _find(message)) is None:
+        return texts.gettext(message)
+    text, values = found
+    return texts.gettext(text) % values if values else texts.gettext(text)
+
+
+def has_text(message: str) -> bool:
+    """Return whether a message has a text here."""
+    return _find(message) is not None
+
+
+def _find(message: str) -> tuple[str, dict[str, str]] | None:
+    found = ((text, pattern.fullmatch(message)) for pattern, text in _patterns())
+    return next(((text, match.groupdict()) for text, match in found if match), None)
 
 
 @cache

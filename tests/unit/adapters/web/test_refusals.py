@@ -17,7 +17,7 @@ from meetcore.adapters.web import refusals
 from meetcore.adapters.web.forms import explain
 from meetcore.adapters.web.templates import environment
 from meetcore.adapters.web.visit import Look
-from meetcore.domain.errors import refusal_of
+from meetcore.domain.errors import NoHostFree, ServiceUnavailable, UpstreamError, refusal_of
 from meetcore.domain.members.members import InvitationCounts, Membership, check_invitations, check_owner_stays
 from meetcore.domain.members.roles import Role
 from meetcore.domain.members.sign_in import check_full_name
@@ -90,6 +90,17 @@ def test_a_refusal_is_in_the_language_of_the_page(
     assert refusal is not None
     assert list(explain(look(Language.ENGLISH), refusal).values()) == [english]
     assert list(explain(look(Language.INDONESIAN), refusal).values()) == [indonesian]
+
+
+def test_a_cancellation_that_is_not_answered_is_not_called_a_meeting_that_cannot_be_made() -> None:
+    message = "The meeting is being cancelled by another request."
+    assert explain(look(Language.ENGLISH), ServiceUnavailable(message, 1)) == {"form": message}
+    message = "The video provider did not end the meeting. Nothing was refunded; try again."
+    assert explain(look(Language.INDONESIAN), UpstreamError(message)) == {
+        "form": "Penyedia video tidak mengakhiri rapat. Tidak ada kredit yang dikembalikan; coba lagi."
+    }
+    [full] = explain(look(Language.ENGLISH), NoHostFree(60)).values()
+    assert "Choose another time" in full
 
 
 def test_an_unknown_message_stays_as_it_is() -> None:
