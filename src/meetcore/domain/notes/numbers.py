@@ -50,7 +50,7 @@ _ROUND: Final = {f"{word}an": word for word in (*_MULTIPLIERS, *_SCALES, *_WHOLE
 _PARTS: Final = {
     **dict.fromkeys(("setengah", "separuh", "half"), frozenset({Fraction(1, 2), Fraction(30), Fraction(50)})),
     **dict.fromkeys(
-        ("seperempat", "perempat", "quarter"),
+        ("seperempat", "perempat"),
         frozenset({Fraction(1, 4), Fraction(3, 4), *map(Fraction, (15, 45, 25, 75))}),
     ),
 }
@@ -60,7 +60,8 @@ _ONES: Final = frozenset(
 ) | {"sebulan", "setahun"}
 _SPOKEN: Final = (
     (re.compile(r"\band a half\b"), "setengah"),
-    (re.compile(r"\bquarter to\b"), "quarter"),
+    # Not "this quarter", which is no number.
+    (re.compile(r"\b(?:quarter (?:to|past)|a quarter of)\b"), "seperempat"),
     (re.compile(r"\bin the (?=afternoon\b|evening\b)"), ""),
 )
 _AFTERNOON: Final = frozenset({"siang", "sore", "malam", "malem", "pm", "afternoon", "evening", "tonight"})
