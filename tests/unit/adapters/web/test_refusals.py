@@ -92,9 +92,12 @@ def test_a_refusal_is_in_the_language_of_the_page(
     assert list(explain(look(Language.INDONESIAN), refusal).values()) == [indonesian]
 
 
-def test_a_cancellation_that_is_not_answered_is_not_called_a_meeting_that_cannot_be_made() -> None:
-    message = "The meeting is being cancelled by another request."
-    assert explain(look(Language.ENGLISH), ServiceUnavailable(message, 1)) == {"form": message}
+def test_a_change_under_way_is_not_called_a_meeting_that_cannot_be_made() -> None:
+    for message in (
+        "The meeting is being cancelled by another request.",
+        "The first request is still in progress. Try again.",  # which may still charge
+    ):
+        assert explain(look(Language.ENGLISH), ServiceUnavailable(message, 1)) == {"form": message}
     message = "The video provider did not end the meeting. Nothing was refunded; try again."
     assert explain(look(Language.INDONESIAN), UpstreamError(message)) == {
         "form": "Penyedia video tidak mengakhiri rapat. Tidak ada kredit yang dikembalikan; coba lagi."
