@@ -169,6 +169,13 @@ async def test_late_money_is_accepted_after_a_question(customer: Customer, visit
     assert len(await logged_of(customer, "payment.accepted")) == 1
 
 
+async def test_the_question_about_another_currency_says_so(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.operator(OperatorRole.FINANCE)
+    path = f"{PAYMENTS}/{await paid(customer, 5, 'USD')}"
+    asked = html.unescape((await browser.post(f"{path}/accept", page=path)).text)
+    assert_contains(asked, "Another currency was paid. The account gets 500 credits and a receipt of IDR")
+
+
 async def test_a_doubt_is_closed_with_a_reason(customer: Customer, visitors: Visitors) -> None:
     browser, before = await visitors.operator(OperatorRole.FINANCE), await customer.balance()
     payment_id = await paid(customer, 5, "USD")

@@ -107,14 +107,16 @@ PAYMENT_DOUBTS: Final[Mapping[Doubt, tuple[str, str]]] = {
         _("Another amount was paid"),
         _(
             "The messages below say how much. If it will do, accept it: the account gets the credits of the "
-            "order. Else send the money back at the gateway, and close the doubt."
+            "order, and the payment cannot be refunded from here. Else send the money back at the gateway, "
+            "and close the doubt."
         ),
     ),
     Doubt.WRONG_CURRENCY: (
         _("Another currency was paid"),
         _(
             "The messages below say how much. If it will do, accept it: the account gets the credits of the "
-            "order. Else send the money back at the gateway, and close the doubt."
+            "order, and the payment cannot be refunded from here. Else send the money back at the gateway, "
+            "and close the doubt."
         ),
     ),
     Doubt.PAID_AFTER_END: (

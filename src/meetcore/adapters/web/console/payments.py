@@ -62,17 +62,19 @@ async def show_payment(visit: ConsoleVisit) -> Response:
 async def _ask_to_accept(visit: ConsoleVisit) -> Question:
     found = await _find(visit)
     payment = found.payment
+    outcome = visit.look.plural(
+        "The account gets %(credits)s credit and a receipt of %(amount)s.",
+        "The account gets %(credits)s credits and a receipt of %(amount)s.",
+        payment.credits,
+        credits=_count(visit, payment.credits),
+        amount=_money(visit, payment, payment.amount),
+    )
+    doubt = _doubt(visit, payment)  # such as another amount, which the outcome does not show
     return Question(
         visit.text(
             "Accept the payment %(payment)s of %(account)s?", payment=payment.id, account=found.account_name
         ),
-        visit.look.plural(
-            "The account gets %(credits)s credit and a receipt of %(amount)s.",
-            "The account gets %(credits)s credits and a receipt of %(amount)s.",
-            payment.credits,
-            credits=_count(visit, payment.credits),
-            amount=_money(visit, payment, payment.amount),
-        ),
+        outcome if doubt is None else f"{doubt[0]}. {outcome}",
         visit.text("Accept"),
     )
 
