@@ -28,7 +28,7 @@ class SenderFailed(Exception):
 
 
 class PostDeferred(Exception):
-    """The account or the domain has its maximum of look-ups in progress: due again when the claim expires."""
+    """The account or the domain has its maximum of look-ups in progress: the delivery is put off."""
 
 
 @frozen

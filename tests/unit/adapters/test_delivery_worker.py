@@ -19,7 +19,7 @@ from meetcore.domain.webhooks.sender_faults import FAULT_OVER, PUT_OFF, TRANSPOR
 from meetcore.domain.webhooks.signature import new_secret
 from meetcore.domain.webhooks.views import Claimed, ClaimLimits, Recorded, RecordedHost, Saved
 from meetcore.ports.store import Store, StoreUnavailable, Transaction
-from meetcore.ports.webhook_sender import OutgoingPost, SenderFailed
+from meetcore.ports.webhook_sender import OutgoingPost, PostDeferred, SenderFailed
 from meetcore.testing.clock import SeededEntropy
 from meetcore.usecases.runtime import PeriodicTask, Runtime
 from meetcore.usecases.webhooks.deliver import DeliverWebhooks, PostResult
@@ -159,6 +159,26 @@ async def test_what_the_sender_cannot_post_is_put_off_and_counts_for_nothing(rig
         (waiting,) = rig.read(f"SELECT {columns} FROM deliveries WHERE status = 'pending'")
         assert (waiting["lease_token"], waiting["lease_host"]) == (None, None)
         assert PUT_OFF <= waiting["due_at"] - rig.now() <= 1.5 * PUT_OFF
+        rig.clock.advance(16)
+        await until(lambda: statuses(rig) == [DeliveryStatus.SUCCEEDED] * 2)
+
+
+async def test_a_post_that_was_not_tried_takes_no_place_until_its_lease_ends(rig: PostgresRig) -> None:
+    customer, endpoint = await outbox(rig, 2, secret=SECRET)
+
+    def defer(number: int) -> None:
+        if number == 1:
+            raise PostDeferred("look-ups of the account hang")
+
+    sender = ScriptedSender(rig, defer)
+    async with pumping(rig, rig.store, sender):
+        await until(lambda: DeliveryStatus.SUCCEEDED in statuses(rig) and not rig.read(LEASED))
+        (waiting,) = rig.read("SELECT due_at, attempts_made FROM deliveries WHERE status = 'pending'")
+        assert PUT_OFF <= waiting["due_at"] - rig.now() <= 1.5 * PUT_OFF
+        assert waiting["attempts_made"] == 0
+        stored = await rig.queries.find_endpoint(customer.account_id, endpoint.id)
+        assert stored is not None
+        assert stored.consecutive_failures == 0
         rig.clock.advance(16)
         await until(lambda: statuses(rig) == [DeliveryStatus.SUCCEEDED] * 2)
 

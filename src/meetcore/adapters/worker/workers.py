@@ -85,11 +85,12 @@ class DeliveryWorker(ClaimingWorker):
         except webhook_sender.PostDeferred as error:
             # The account's own look-ups, or those of the domain, are in the way: others are posted to.
             log.info("post deferred", cause=str(error), **_ids(claimed))
+            made = PostResult(claimed, self._deliver.runtime.now())
         except Exception:
             log.exception("fault", during="post", **_ids(claimed))
-        else:
-            self._made.append(made)  # whichever list it is by now: a recorder may have taken the one before
-            self._has_made.set()
+            return
+        self._made.append(made)  # whichever list it is by now: a recorder may have taken the one before
+        self._has_made.set()
 
     async def _record_until_drained(self) -> None:
         while self._made or not self._is_drained:

@@ -121,7 +121,7 @@ _url_of = lru_cache(maxsize=4096)(urls.parse_webhook_url)
 class PostResult:
     """A post that began `at`, and its attempt; the `fault` of the sender instead where there was one.
 
-    `span` is that of its trace, where it was recorded.
+    One that was deferred has neither. `span` is that of its trace, where it was recorded.
     """
 
     claimed: Claimed
@@ -230,7 +230,7 @@ class DeliverWebhooks:
     async def post(self, claimed: Claimed) -> PostResult:
         """Sign with this moment and post.
 
-        Raises `PostDeferred` where it was not tried; nothing is to be recorded.
+        Raises `PostDeferred` where it was not tried: record it without an attempt, which ends its claim.
         """
         now = self.runtime.now()
         signed_at = int(now.timestamp())
@@ -277,10 +277,13 @@ class DeliverWebhooks:
             if not views:
                 return 0
             faults = self.sender_state.sort(made, views, self.runtime.now())
-            await tx.deliveries.put_off([one.claimed for one in made if _id_of(one) in faults], PUT_OFF)
-            judged = JudgedAttempts([view for view in views if view.delivery.id not in faults], self.schedule)
+            put_off = {_id_of(one) for one in made if one.attempt is None or _id_of(one) in faults}
+            await tx.deliveries.put_off([one.claimed for one in made if _id_of(one) in put_off], PUT_OFF)
+            judged = JudgedAttempts(
+                [view for view in views if view.delivery.id not in put_off], self.schedule
+            )
             for one in made:
-                if one.attempt is None or _id_of(one) in faults:
+                if one.attempt is None or _id_of(one) in put_off:
                     continue
                 # Only a failure is scheduled, and each jitter is drawn from the system's entropy.
                 jitter = 0.0 if judge(one.attempt) else self.runtime.jitter()
