@@ -31,7 +31,9 @@ _UNDER_WAY = """SELECT 'meeting ' || id AS work FROM meetings WHERE lease_until 
     UNION ALL SELECT 'event ' || id FROM provider_events WHERE due_at IS NOT NULL
     UNION ALL SELECT 'hold ' || id FROM ledger_holds"""
 
-
+_BLOCKED = """SELECT r.meeting_id, m.status FROM host_reservations r
+    LEFT JOIN meetings m ON m.account_id = r.account_id AND m.id = r.meeting_id
+    WHERE COALESCE(m.status, '') NOT IN ('provisioning', 'scheduled', 'started', 'cancelling')"""
 _DUE = """SELECT e.id, e.kind FROM events e JOIN webhook_endpoints w USING (account_id)
     WHERE w.state = 'active' AND e.created_at > w.created_at"""
 _UNANNOUNCED = """SELECT meeting_id FROM recordings r WHERE status = 'available' AND NOT EXISTS (
@@ -50,6 +52,10 @@ def judge(
     read, provider, customers = database.control.execute, guests.provider, crowd.customers
     meetings = {str(row["id"]): row for row in read(_MEETINGS).fetchall()}
     faults = [f"{row['work']} is still under way" for row in read(_UNDER_WAY).fetchall()]
+    faults += [
+        f"a host is kept for the meeting {row['meeting_id']}, which is {row['status']}"
+        for row in read(_BLOCKED).fetchall()
+    ]
     for client in {id(each.client): each.client for each in customers}.values():
         faults += client.faults
     faults += judge_money(database, crowd, meetings)

@@ -136,6 +136,12 @@ PLANTS: Final[Mapping[str, Callable[[], None]]] = {
         "status = %(meeting_status)s, hold_id = NULL,",
         "status = %(meeting_status)s,",
     ),
+    "host kept at giving up": _without(
+        create,
+        "save_abandoned",
+        "DELETE FROM host_reservations WHERE account_id",
+        "DELETE FROM host_reservations WHERE false AND account_id",
+    ),
     "answer not stored": _without(
         create,
         "save_scheduled",
@@ -222,6 +228,8 @@ FOUND_WITHIN: Final[Mapping[str, int]] = {
     "other leg of another amount": 4,
     "recordings for nothing": 4,
     "recording announced by no event": 4,
+    "host kept at giving up": 4,
+    "limit of operators without the account": 6,
     "delivery counted at any answer": 8,
     "refund of a payment not sent": 8,
     "hold kept at a failed note": 5,
