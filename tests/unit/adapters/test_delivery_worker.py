@@ -318,6 +318,21 @@ async def test_signatures_refused_by_a_wrong_clock_count_for_none(
     assert await counts_after_failures(rig, failing_with(rig, error), HOSTS[0]) == [count]
 
 
+@pytest.mark.parametrize(
+    ("offset_s", "error", "is_failing"), [(301, "status_401", True), (301, "tls_failed", False)]
+)
+async def test_a_worker_whose_signatures_are_refused_tries_few(
+    rig: PostgresRig, monkeypatch: pytest.MonkeyPatch, offset_s: float, error: str, is_failing: bool
+) -> None:
+    wrong = timedelta(seconds=offset_s)
+    monkeypatch.setattr(Runtime, "now", lambda self: self.clock.now() + wrong)
+    await outbox(rig, 1, secret=SECRET)
+    runtime = Runtime(rig.clock, SeededEntropy(5))
+    deliver = DeliverWebhooks(rig.store, failing_with(rig, error), RetrySchedule(), runtime)
+    await deliver.record([await deliver.post(one) for one in await deliver.claim(10)])
+    assert deliver.sender_state.is_failing == is_failing, "one receiver may have a certificate that is over"
+
+
 class _Poisoned(PostgresDeliveryRepository):
     """Fails to write one of the deliveries."""
 

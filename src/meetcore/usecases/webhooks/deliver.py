@@ -176,7 +176,8 @@ class SenderState:
 
         faults = {one.claimed.delivery_id: fault for one in made if (fault := fault_of(one)) is not None}
         is_everywhere = shared is not None and self.results.is_at_all_hosts(shared)
-        is_refused = SenderFault.WRONG_CLOCK in faults.values()
+        refused = by_clock & _SIGNATURE_REFUSED
+        is_refused = any(one.attempt is not None and one.attempt.error in refused for one in made)
         self.is_failing = is_everywhere or is_refused or any(one.fault is not None for one in made)
         return faults
 
