@@ -103,24 +103,23 @@ class MeasuredFiles:
 
 
 COPY_WITHIN_S = 3600
-"""An hour: a file that takes longer is trickled."""
+"""An hour, and for a large file as long as it takes at the least rate: one that takes longer is trickled."""
+LEAST_BYTES_PER_S = 512 * 1024
 
 
 async def copy_file(
     files: recording_files.RecordingFiles, file: RecordingFile, into: BinaryIO, at_most: float = inf
 ) -> None:
     """Copy a provider's file of `at_most` bytes, chunk by chunk; raise as `RecordingFiles.open` does."""
-    copied = 0
+    copied, within_s = 0, COPY_WITHIN_S + file.size_bytes / LEAST_BYTES_PER_S
     try:
-        async with asyncio.timeout(COPY_WITHIN_S), files.open(file) as opened:
+        async with asyncio.timeout(within_s), files.open(file) as opened:
             async for chunk in opened.chunks:
                 copied += await asyncio.to_thread(into.write, chunk)
                 if copied > at_most:
                     raise recording_files.FilesUnavailable(f"a file of more than {at_most} bytes")
     except TimeoutError:
-        raise recording_files.FilesUnavailable(
-            f"a file that does not come within {COPY_WITHIN_S} s"
-        ) from None
+        raise recording_files.FilesUnavailable(f"a file that does not come within {within_s:.0f} s") from None
     into.seek(0)
 
 

@@ -1,6 +1,7 @@
 """Downloads of recordings: signed links of fifteen minutes, and a bound on open streams."""
 
 import asyncio
+import io
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from datetime import timedelta
@@ -144,3 +145,21 @@ async def test_a_transcript_that_trickles_is_not_waited_for(
     async with asyncio.timeout(10):
         with pytest.raises(FilesUnavailable):
             await reading.read(evolve(recording, files=(*recording.files, transcript)))
+
+
+async def test_a_large_file_may_take_as_long_as_its_size_at_the_least_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Slow(Trickling):
+        async def _bytes(self) -> AsyncIterator[bytes]:
+            for _ in range(20):
+                await asyncio.sleep(0.005)
+                yield b"x"
+
+    monkeypatch.setattr(downloads, "COPY_WITHIN_S", 0.01)
+    monkeypatch.setattr(downloads, "LEAST_BYTES_PER_S", 1)
+    file = evolve(a_recording((FileKind.AUDIO,)).files[0], size_bytes=20)
+    copy = io.BytesIO()
+    async with asyncio.timeout(10):
+        await downloads.copy_file(Slow(), file, copy)
+    assert copy.getvalue() == b"x" * 20
