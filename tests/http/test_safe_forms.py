@@ -275,6 +275,8 @@ async def test_a_description_is_kept_with_its_lines(customer: Customer, visitors
     assert "Agenda &lt;1&gt;\nBudget" in (await browser.get(made.headers["location"])).text
     # Browsers send a line break as two characters, and count it as one of the thousand.
     longest = "Agenda\nBudget".ljust(1000, ".")
+    another = customer.body()
+    fields |= {name: str(another[name]) for name in ("date", "start_time")}
     sent = {"description": longest.replace("\n", "\r\n"), "form_key": str(uuid4()), "seen_credits": "10"}
     made = await browser.post("/dashboard/meetings", **fields | sent)
     assert f'<p class="lines">{longest}</p>' in (await browser.get(made.headers["location"])).text
