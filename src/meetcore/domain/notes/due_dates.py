@@ -131,7 +131,7 @@ def _from_holiday(found: re.Match[str], day: date, holidays: Holidays) -> date |
     held = _next_holiday(found["holiday"], day, holidays)
     if held is None:
         return None
-    sign = -1 if found["side"] in ("-", "sebelum", "before") else 1
+    sign = -1 if found["side"].startswith(("-", "min", "sebelum", "before")) else 1
     return _counted(found, held, sign)
 
 
@@ -197,6 +197,7 @@ _LENGTH: Final = (
     r"(?P<unit>jam|menit|hari(?!\skerja)|minggu|pekan|bulan|tahun|hour|minute|day|week|month|year)s?"
 )
 _COUNT: Final = rf"(?:se(?P<one>jam|hari|minggu|pekan|bulan|tahun)|(?P<n>{_NUMBER})\s{_LENGTH})"
+_H: Final = r"(?:[-+]|min(?:us)?\s|plus\s)"  # "H-3" as it is written and spoken
 _MEETING: Final = r"(?:ini|rapat|meeting|this|th(?:is|e)\s(?:meeting|call))"
 _AFTER: Final = r"(?:setelah|sesudah|habis|abis|after)"
 _LATER: Final = rf"(?:lagi|ke\sdepan|mendatang|dari\ssekarang|from\s(?:now|today)|{_AFTER}\s{_MEETING})"
@@ -217,11 +218,11 @@ _FORMS: Final[tuple[tuple[str, _Means], ...]] = (
     (rf"(?P<d>{_NUMBER})\s(?:of\s|bulan\s)?{_MONTH}{_YEAR}", _named_month),
     (rf"{_MONTH}\s(?:the\s)?(?P<d>{_NUMBER}){_YEAR}", _named_month),
     (
-        rf"h\s?(?P<side>[-+])\s?(?P<n>\d{{1,2}})\s(?:sebelum\s)?(?:hari\s)?{_HOLIDAY}(?P<unit>)(?P<one>)",
+        rf"h\s?(?P<side>{_H})\s?(?P<n>{_NUMBER})\s(?:sebelum\s)?(?:hari\s)?{_HOLIDAY}(?P<unit>)(?P<one>)",
         _from_holiday,
     ),
     (rf"{_COUNT}\s(?P<side>sebelum|before|setelah|sesudah|after)\s{_HOLIDAY}", _from_holiday),
-    (r"h\s?[-+]\s?\d{1,2}", _unknown),
+    (rf"h\s?{_H}\s?{_NUMBER}", _unknown),
     (rf"{_COUNT}\s{_LATER}", _ahead),
     (rf"(?:first|second|third|fourth|last)\s{_DAY}", _unknown),
     (rf"{_DAY}\s(?:pertama|kedua|ketiga|keempat|terakhir)", _unknown),

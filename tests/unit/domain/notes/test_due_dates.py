@@ -79,6 +79,8 @@ KNOWN: Holidays = {
     ("next week, Friday", "2026-11-13"), ("Jumat minggu berikutnya", "2026-11-13"),
     ("besok Kamis", "2026-11-05"), ("the first Monday of January", None), ("Senin kedua Januari", None),
     # Holidays
+    ("H min tiga Lebaran", "2027-03-07"), ("H minus 1 Natal", "2026-12-24"), ("H min satu rapat Jumat", None),
+    ("H plus dua hari raya", "2027-03-12"),
     ("H-3 Lebaran", "2027-03-07"), ("H+2 hari raya", "2027-03-12"), ("sebelum Lebaran", "2027-03-10"),
     ("seminggu sebelum Natal", "2026-12-18"), ("dua hari setelah Natal", "2026-12-27"),
     ("two days before Christmas", "2026-12-23"), ("before New Year", "2027-01-01"),
