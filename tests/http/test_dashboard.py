@@ -7,7 +7,7 @@ import html
 import io
 import json
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
@@ -225,6 +225,21 @@ async def test_what_is_done_by_hand_is_in_audit_log_with_address(customer: Custo
     assert "judul: <bdi>\u202eBy a key</bdi>" in translated
     assert re.search(r"<td><bdi>[^<]+</bdi> <small>\(", translated)
     assert re.findall(r"<code>((?:webhook|meeting)\.[a-z_]+)</code>", translated) == actions
+
+
+async def test_the_audit_log_gives_times_in_wib_and_roles_by_their_names(
+    customer: Customer, visitors: Visitors
+) -> None:
+    owner, ends_at = await visitors.member(customer.account_id), datetime(2027, 1, 1, 18, tzinfo=UTC)
+    keys = customer.application.administration.keys
+    await keys.create(customer.account_id, [Scope.MEETINGS_READ], expires_at=ends_at)
+    await owner.post("/dashboard/team/invitations", email=f"{uuid4().hex}@example.com", role="developer")
+    for language, at, role in (
+        ("en", "expires: <bdi>2 Jan 2027, 01:00 WIB</bdi>", "role: <bdi>Developer</bdi>"),
+        ("id", "berakhir: <bdi>2 Jan 2027, 01.00 WIB</bdi>", "peran: <bdi>Pengembang</bdi>"),
+    ):
+        owner.http.headers["Accept-Language"] = language
+        assert_contains((await owner.get("/dashboard/audit")).text, at, role)
 
 
 async def test_what_failed_at_a_webhook_is_sent_again_from_its_page(

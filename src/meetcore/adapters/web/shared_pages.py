@@ -1,6 +1,7 @@
 """Pages that the dashboard and the console have alike: passkeys, sessions, and the audit log."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -8,10 +9,11 @@ from attrs import frozen
 from starlette.responses import JSONResponse, Response
 
 from meetcore.adapters.web import forms
-from meetcore.adapters.web.texts import _
+from meetcore.adapters.web.formats import format_instant
+from meetcore.adapters.web.texts import ROLE_TEXTS, _
 from meetcore.adapters.web.visit import HEADERS, AreaPage, AreaVisit, Ask, Handler, Question, see_other
 from meetcore.domain.errors import DomainError
-from meetcore.domain.members import audit, views
+from meetcore.domain.members import audit, roles, views
 from meetcore.usecases.members.passkeys import Passkeys, Visitor
 
 AnyVisit = AreaVisit[Any, Any, Any]
@@ -137,6 +139,10 @@ DETAIL_TEXTS: Final[Mapping[str, str]] = {
     "webhook_id": _("webhook"),
 }
 """What the details of entries are, by their names; another name is shown as it is."""
+_INSTANTS: Final = frozenset({"expires_at", "since"})
+"""Details that are instants: pages show those in WIB."""
+_ROLES: Final = frozenset({"role", "before", "after"})
+"""Details that may be the role of a member."""
 
 
 @frozen
@@ -166,17 +172,21 @@ def _audit_row(visit: AnyVisit, entry: audit.AuditEntry) -> AuditRow:
         visit.text(ACTION_TEXTS.get(entry.action, "")),
         visit.text(ACTOR_TEXTS[entry.actor.kind]),
         [
-            (visit.text(DETAIL_TEXTS.get(name, name)), _shown(visit, value))
+            (visit.text(DETAIL_TEXTS.get(name, name)), _shown(visit, name, value))
             for name, value in entry.details.items()
             if value is not None
         ],
     )
 
 
-def _shown(visit: AnyVisit, value: audit.Detail) -> str:
+def _shown(visit: AnyVisit, name: str, value: audit.Detail) -> str:
     if isinstance(value, bool):
         return visit.text(_("yes") if value else _("no"))
-    return str(value)
+    text = str(value)
+    if name in _INSTANTS:
+        return format_instant(datetime.fromisoformat(text), visit.look.language)
+    is_role = name in _ROLES and text in set(roles.Role)
+    return visit.text(ROLE_TEXTS[roles.Role(text)]) if is_role else text
 
 
 def session_pages(root: str, back: str, action: Any) -> Sequence[AnyPage]:
