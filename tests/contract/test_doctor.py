@@ -49,7 +49,7 @@ from tests.support.transactions import new_endpoint, open_customer, register
 SECRET = "hunter2"
 SECRET_SETTINGS = (
     "secrets_key", "broker_url", "rate_store_url", "ai_api_key", "zoom_client_secret", "smtp_url",
-    "traces_headers", "gateway_secret", "gateway_webhook_secret",
+    "traces_headers", "payment_gateway_secret", "payment_gateway_webhook_secret",
 )  # fmt: skip
 OK, WARNING, FAILED, SKIPPED = HealthStatus
 
@@ -399,22 +399,27 @@ async def test_a_payment_gateway_is_asked_for_something_harmless(database: str, 
 
         async def result(secret: str, url: str = gateway.url) -> CheckResult:
             settings: dict[str, Any] = {
-                "gateway": name, "gateway_url": url, "gateway_webhook_secret": "t0ken",
+                "payment_gateway": name, "payment_gateway_url": url,
+                "payment_gateway_webhook_secret": "t0ken",
             }  # fmt: skip
-            return (await asyncio.to_thread(checked, database, gateway_secret=secret, **settings))["gateway"]
+            return (await asyncio.to_thread(checked, database, payment_gateway_secret=secret, **settings))[
+                "gateway"
+            ]
 
         found = await result("right")
         assert found.status is OK, found
         assert f"MEETCORE_BASE_URL/payment-events/{name}" in found.message
-        assert_says(await result(SECRET), FAILED, "MEETCORE_GATEWAY_SECRET")
-        assert_says(await result("right", f"http://127.0.0.1:{free_port()}"), FAILED, "MEETCORE_GATEWAY_URL")
-        assert_says(await result(""), FAILED, "MEETCORE_GATEWAY_SECRET")
+        assert_says(await result(SECRET), FAILED, "MEETCORE_PAYMENT_GATEWAY_SECRET")
+        assert_says(
+            await result("right", f"http://127.0.0.1:{free_port()}"), FAILED, "MEETCORE_PAYMENT_GATEWAY_URL"
+        )
+        assert_says(await result(""), FAILED, "MEETCORE_PAYMENT_GATEWAY_SECRET")
         assert gateway.calls["open"] == gateway.calls["refund"] == 0
 
 
 def test_gateways_without_money_need_no_check(database: str) -> None:
     assert checked(database)["gateway"].message.startswith("none set")
-    assert checked(database, gateway="sandbox")["gateway"].status is OK
+    assert checked(database, payment_gateway="sandbox")["gateway"].status is OK
 
 
 @pytest.mark.parametrize(

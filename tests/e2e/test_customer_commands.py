@@ -85,7 +85,7 @@ class Machine:
 def developer(site: Site) -> Iterator[tuple[Customer, Machine]]:
     # Meetings at random times may meet those of another test.
     site.cli("host", "add", "--provider-user-id", "host-2", "--capacity", 1000)
-    with site.serve(gateway="sandbox") as server, customer(site, server) as own:
+    with site.serve(payment_gateway="sandbox") as server, customer(site, server) as own:
         variables = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         key = own.http.headers["Authorization"].removeprefix("Bearer ")
         yield own, Machine(site, variables | {"MEETCORE_API_KEY": key, "MEETCORE_BASE_URL": server.url})

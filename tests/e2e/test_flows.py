@@ -52,7 +52,7 @@ def stage(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stag
         receiver = stack.enter_context(receiving(tmp_path_factory.mktemp("receiver")))
         mails = stack.enter_context(mail_server_in_thread())
         by_mail = {"smtp_url": f"smtp://127.0.0.1:{mails.port}", "mail_from": "Rapat <mail@meet.example>"}
-        server = stack.enter_context(site.serve(gateway="sandbox", **receiver.settings | by_mail))
+        server = stack.enter_context(site.serve(payment_gateway="sandbox", **receiver.settings | by_mail))
         account = fill(site, server, receiver)
         browser = stack.enter_context(chromium())
         context = browser.new_context()

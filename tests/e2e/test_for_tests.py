@@ -26,7 +26,7 @@ from tests.support.texts import assert_contains
 
 HOSTILE = {
     "provider": "zoom",
-    "gateway": "stripe",
+    "payment_gateway": "stripe",
     "database_url": "postgresql://nowhere.test/x",
     "mcp": "off",
 }

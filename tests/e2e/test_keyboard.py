@@ -67,7 +67,7 @@ def stage(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stag
         mails = stack.enter_context(mail_server_in_thread())
         settings = receiver.settings | {
             "smtp_url": f"smtp://127.0.0.1:{mails.port}", "mail_from": "Rapat <mail@meet.example>",
-            "gateway": "sandbox", "webhook_retry_schedule": "",
+            "payment_gateway": "sandbox", "webhook_retry_schedule": "",
         }  # fmt: skip
         server = stack.enter_context(site.serve(**settings))
         yield Stage(site, server, stack.enter_context(chromium()), mails, receiver)

@@ -193,7 +193,7 @@ def pages(site: Site, receiver: Receiver) -> Iterator[Pages]:
         mails = stack.enter_context(mail_server_in_thread())
         settings = receiver.settings | {
             "smtp_url": f"smtp://127.0.0.1:{mails.port}", "mail_from": "Rapat <mail@meet.example>",
-            "sign_up": "open", "gateway": "sandbox", "support_contact": "bantuan@meet.example",
+            "sign_up": "open", "payment_gateway": "sandbox", "support_contact": "bantuan@meet.example",
         }  # fmt: skip
         server = stack.enter_context(site.serve(**settings))
         account = fill(site, server, receiver)

@@ -89,8 +89,9 @@ def shop(request: pytest.FixtureRequest, site: Site, redis_url: str, tmp_path: P
     with ExitStack() as stack:
         ready = stack.enter_context(stand_in(name))
         settings: dict[str, Any] = {
-            "gateway": name, "gateway_url": ready["url"], "gateway_secret": ready["secret"],
-            "gateway_webhook_secret": ready.get("webhook_secret", ""), "broker_url": redis_url,
+            "payment_gateway": name, "payment_gateway_url": ready["url"],
+            "payment_gateway_secret": ready["secret"],
+            "payment_gateway_webhook_secret": ready.get("webhook_secret", ""), "broker_url": redis_url,
             "tiers_file": str(tmp_path / "tiers.toml"),
         }  # fmt: skip
         api = stack.enter_context(site.serve(**settings))

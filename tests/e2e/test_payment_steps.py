@@ -248,8 +248,9 @@ def place(
         site = Site(
             launcher, url,
             {
-                "gateway": request.param, "gateway_url": ready["url"], "gateway_secret": ready["secret"],
-                "gateway_webhook_secret": ready.get("webhook_secret", ""), "broker_url": redis_url,
+                "payment_gateway": request.param, "payment_gateway_url": ready["url"],
+                "payment_gateway_secret": ready["secret"],
+                "payment_gateway_webhook_secret": ready.get("webhook_secret", ""), "broker_url": redis_url,
                 "tiers_file": str(tmp_path / "tiers.toml"), "database_pool_size": 4,
             },
         )  # fmt: skip

@@ -126,7 +126,12 @@ def storm(postgres_server_url: str, launcher: Launcher, tmp_path: Path) -> Itera
         url = stack.enter_context(servers.owned_database(postgres_server_url))
         broker = stack.enter_context(servers.own_redis(tmp_path))
         # Small pools: many processes at once, beside other tests, are to stay within what a server admits.
-        given = {"gateway": "sandbox", "tiers_file": PRICES, "broker_url": broker, "database_pool_size": 4}
+        given = {
+            "payment_gateway": "sandbox",
+            "tiers_file": PRICES,
+            "broker_url": broker,
+            "database_pool_size": 4,
+        }
         site = Site(launcher, url, given)
         keys = [enrol(site, 0)[2] for _ in range(ACCOUNTS)]
         with ExitStack() as processes:

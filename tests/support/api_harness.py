@@ -55,7 +55,7 @@ def settings_for(database_url: str, **changes: Any) -> Settings:
         "database_url": SecretStr(database_url),
         "secrets_key": SecretStr(SECRETS_KEY),
         "base_url": BASE_URL,
-        "gateway": "sandbox",
+        "payment_gateway": "sandbox",
         "tiers_file": str(PRICES),
         "database_pool_size": 5,
         "quota_read": 10_000,

@@ -277,7 +277,7 @@ def _access(settings: Settings, data_dir: Path) -> str:
     key_file = shlex.quote(str((data_dir / "secrets.key").resolve()))
     base_url = shlex.quote(settings.base_url)
     return (
-        f"export MEETCORE_BASE_URL={base_url} MEETCORE_GATEWAY={settings.gateway} "
+        f"export MEETCORE_BASE_URL={base_url} MEETCORE_PAYMENT_GATEWAY={settings.payment_gateway} "
         f'MEETCORE_DATABASE_URL={url} MEETCORE_SECRETS_KEY="$(cat {key_file})"'
     )
 

@@ -204,7 +204,7 @@ def _own_settings(settings: Settings, url: str, port: int, data_dir: Path) -> Se
         database_read_url=SecretStr(""),
         database_pooler="none",
         secrets_key=SecretStr((data_dir / "secrets.key").read_text("utf-8").strip()),
-        gateway="sandbox" if settings.gateway == "none" else settings.gateway,
+        payment_gateway="sandbox" if settings.payment_gateway == "none" else settings.payment_gateway,
         base_url=own_url if settings.base_url == DEFAULT_BASE_URL else settings.base_url,
         broker_url=SecretStr(""),  # the worker is in this process
         webhook_allowed_networks=networks,

@@ -161,8 +161,8 @@ def _press(http: httpx.Client, page: str | None, button: str) -> None:
     parts = urlsplit(page or "")
     if not is_this_machine(page or ""):
         raise ValueError(
-            f"this needs the sandbox, with MEETCORE_PROVIDER and MEETCORE_GATEWAY unset: its page is at "
-            f"{parts.netloc or 'no address'}, not on this machine"
+            "this needs the sandbox, with MEETCORE_PROVIDER and MEETCORE_PAYMENT_GATEWAY unset: its page is "
+            f"at {parts.netloc or 'no address'}, not on this machine"
         )
     try:
         status = http.post(urlunsplit(parts._replace(path=f"{parts.path}/{button}"))).status_code

@@ -151,7 +151,7 @@ async def _zoom_lets_us_in(settings: Settings) -> CheckResult:
 
 
 def _check_gateway(settings: Settings) -> CheckResult:
-    if GATEWAYS.is_foreign(settings.gateway):
+    if GATEWAYS.is_foreign(settings.payment_gateway):
         return _check_foreign(GATEWAYS, settings)
     return ok(asyncio.run(gateways.check_gateway(settings)))
 

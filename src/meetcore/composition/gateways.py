@@ -91,11 +91,13 @@ async def _check_remote(gateway: RemoteGateway) -> str:
         await gateway.check()
     except GatewayRefused as error:
         raise SettingsRefused(
-            f"the key is refused ({error}): check MEETCORE_GATEWAY_SECRET, its permissions, and that "
-            "MEETCORE_GATEWAY_URL is of the same environment"
+            f"the key is refused ({error}): check MEETCORE_PAYMENT_GATEWAY_SECRET, its permissions, and that "
+            "MEETCORE_PAYMENT_GATEWAY_URL is of the same environment"
         ) from error
     except GatewayUnknown as error:
-        raise SettingsRefused(f"no answer ({error}): check MEETCORE_GATEWAY_URL; payments wait") from error
+        raise SettingsRefused(
+            f"no answer ({error}): check MEETCORE_PAYMENT_GATEWAY_URL; payments wait"
+        ) from error
     path = f"/payment-events/{gateway.name}"
     return f"lets us in; its notifications have to go to MEETCORE_BASE_URL{path}"
 
@@ -103,14 +105,16 @@ async def _check_remote(gateway: RemoteGateway) -> str:
 def _make_midtrans(settings: Settings) -> RemoteGateway:
     from meetcore.adapters.midtrans import MidtransAccess, MidtransGateway
 
-    access = MidtransAccess.at(str(settings.gateway_secret), settings.gateway_url)
+    access = MidtransAccess.at(str(settings.payment_gateway_secret), settings.payment_gateway_url)
     return MidtransGateway(access, now=SystemClock().now)
 
 
 def _midtrans_parser(settings: Settings) -> NotificationParser:
     from meetcore.adapters.midtrans import midtrans_notifications
 
-    return midtrans_notifications(str(settings.gateway_webhook_secret or settings.gateway_secret))
+    return midtrans_notifications(
+        str(settings.payment_gateway_webhook_secret or settings.payment_gateway_secret)
+    )
 
 
 def _midtrans_currencies() -> Collection[str]:
@@ -122,13 +126,13 @@ def _midtrans_currencies() -> Collection[str]:
 def _make_xendit(settings: Settings) -> RemoteGateway:
     from meetcore.adapters.xendit import XenditGateway
 
-    return XenditGateway(str(settings.gateway_secret), settings.gateway_url)
+    return XenditGateway(str(settings.payment_gateway_secret), settings.payment_gateway_url)
 
 
 def _xendit_parser(settings: Settings) -> NotificationParser:
     from meetcore.adapters.xendit import xendit_notifications
 
-    return xendit_notifications(str(settings.gateway_webhook_secret))
+    return xendit_notifications(str(settings.payment_gateway_webhook_secret))
 
 
 def _xendit_currencies() -> Collection[str]:
@@ -140,13 +144,13 @@ def _xendit_currencies() -> Collection[str]:
 def _make_stripe(settings: Settings) -> RemoteGateway:
     from meetcore.adapters.stripe import StripeGateway
 
-    return StripeGateway(str(settings.gateway_secret), settings.gateway_url)
+    return StripeGateway(str(settings.payment_gateway_secret), settings.payment_gateway_url)
 
 
 def _stripe_parser(settings: Settings) -> NotificationParser:
     from meetcore.adapters.stripe import stripe_notifications
 
-    return stripe_notifications(str(settings.gateway_webhook_secret))
+    return stripe_notifications(str(settings.payment_gateway_webhook_secret))
 
 
 SANDBOX = GatewayPlugin(_open_sandbox, plugins.ServiceParts, _check_sandbox, parser=_sandbox_parser)
@@ -161,18 +165,20 @@ def find_gateway(settings: Settings) -> AnyGatewayPlugin | None:
     Raises `SettingsRefused` where a setting or a package is missing, or a currency is sold that it does not
     take.
     """
-    if settings.gateway == "none":
+    if settings.payment_gateway == "none":
         return None
     settings.require_gateway()
-    if settings.gateway == "stripe" and find_spec("stripe") is None:
-        raise SettingsRefused("MEETCORE_GATEWAY is stripe, which needs: pip install 'meetcore[payments]'")
-    gateway = GATEWAYS.load(settings.gateway)
+    if settings.payment_gateway == "stripe" and find_spec("stripe") is None:
+        raise SettingsRefused(
+            "MEETCORE_PAYMENT_GATEWAY is stripe, which needs: pip install 'meetcore[payments]'"
+        )
+    gateway = GATEWAYS.load(settings.payment_gateway)
     if gateway.currencies is not None:
         taken = gateway.currencies()
         if foreign := sorted(_currencies_sold(settings.packages).difference(taken)):
             raise SettingsRefused(
-                f"MEETCORE_TIERS_FILE sells credits for {', '.join(foreign)}; {settings.gateway} takes "
-                f"{', '.join(taken)} only"
+                f"MEETCORE_TIERS_FILE sells credits for {', '.join(foreign)}; {settings.payment_gateway} "
+                f"takes {', '.join(taken)} only"
             )
     return gateway
 
@@ -191,7 +197,7 @@ async def check_gateway(settings: Settings) -> str:
     if gateway is None:
         return "none set: operators sell credits"
     if gateway.check is None:
-        return f"{settings.gateway}, which has no check"
+        return f"{settings.payment_gateway}, which has no check"
     async with AsyncExitStack() as stack:
         return await gateway.check(plugins.context_for(gateway, plugins.ServiceParts(settings), stack))
 
@@ -201,7 +207,7 @@ def open_gateway(parts: plugins.ServiceParts, stack: AsyncExitStack) -> PaymentG
     plugin = find_gateway(parts.settings)
     if plugin is None:
         return None
-    name = parts.settings.gateway
+    name = parts.settings.payment_gateway
     gateway = plugins.opened(GATEWAYS, name, plugin, plugins.context_for(plugin, parts, stack))
     with plugins.refusing(GATEWAYS, name):
         plugins.check_name(GATEWAYS, name, gateway.name)
@@ -213,10 +219,12 @@ def notification_parsers(settings: Settings, name: str = "") -> dict[str, Notifi
     gateway = find_gateway(settings)
     if gateway is None or gateway.parser is None:
         return {}
-    parts = plugins.ServiceParts(settings, check_secrets(settings) if settings.gateway == "sandbox" else ())
-    with plugins.refusing(GATEWAYS, settings.gateway):
+    parts = plugins.ServiceParts(
+        settings, check_secrets(settings) if settings.payment_gateway == "sandbox" else ()
+    )
+    with plugins.refusing(GATEWAYS, settings.payment_gateway):
         parser = gateway.parser(plugins.own_settings(gateway, parts))
-    return {} if parser is None else {name or settings.gateway: parser}
+    return {} if parser is None else {name or settings.payment_gateway: parser}
 
 
 def gateway_pages(application: Application) -> Sequence[Route]:

@@ -118,7 +118,7 @@ async def open_ports(
         there = cache(lambda: network or Network())
         service = ServiceParts(settings, keys, pool)
         opened = cache(partial(_open_provider, own, service, stack, tracing))
-        has_gateway = own.gateway is not None or settings.gateway != "none"
+        has_gateway = own.gateway is not None or settings.payment_gateway != "none"
         store = PostgresStore(pool, cipher)
         ports = Ports(
             SystemClock(), SystemEntropy(), store, made(lambda: postgres().queries),

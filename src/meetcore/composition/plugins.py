@@ -131,7 +131,7 @@ def check_name(group: plugins.Group[Any], name: str, own: str) -> None:
 def names_of(settings: Settings) -> dict[plugins.Group[Any], str]:
     """Return the name of the adapter of each group that a service with these settings uses."""
     names = (
-        settings.provider, settings.gateway, settings.transcriber_name, settings.writer_name,
+        settings.provider, settings.payment_gateway, settings.transcriber_name, settings.writer_name,
         settings.mailer_name, settings.sender, settings.counters_name,
     )  # fmt: skip
     pairs = zip(plugins.GROUPS, names, strict=True)

@@ -5,7 +5,7 @@ names it, by an entry point of a group or as `package.module:name`::
 
     group                     setting                    kind               opens
     meetcore.providers        MEETCORE_PROVIDER          ProviderPlugin     ports.video_provider.VideoProvider
-    meetcore.gateways         MEETCORE_GATEWAY           GatewayPlugin      ports.payments.PaymentGateway
+    meetcore.gateways         MEETCORE_PAYMENT_GATEWAY   GatewayPlugin      ports.payments.PaymentGateway
     meetcore.transcribers     MEETCORE_TRANSCRIBER       Plugin             ports.ai.Transcriber
     meetcore.writers          MEETCORE_WRITER            Plugin             ports.ai.NoteWriter
     meetcore.mailers          MEETCORE_MAILER            Plugin             ports.mails.Mailer

@@ -152,8 +152,10 @@ def test_what_cannot_be_used_is_refused_with_its_place(acme: str, named: str, me
 
 @pytest.mark.parametrize("place", ["a.b", "a:b:c", "a:b.c", ":b", "a:", "a b:c"])
 def test_a_malformed_place_is_refused(place: str) -> None:
-    with pytest.raises(ValueError, match=r"^MEETCORE_GATEWAY must be none, the name of an installed "):
-        Settings(gateway=place)
+    with pytest.raises(
+        ValueError, match=r"^MEETCORE_PAYMENT_GATEWAY must be none, the name of an installed "
+    ):
+        Settings(payment_gateway=place)
 
 
 def own(acme: str) -> Any:

@@ -247,10 +247,10 @@ def test_a_file_of_prices_with_a_fault_is_refused(tmp_path: Path, text: str, mes
 
 
 def test_the_sandbox_gateway_sells_examples_unless_packages_are_named(tmp_path: Path) -> None:
-    assert Settings(gateway="sandbox").packages == EXAMPLE_PACKAGES
+    assert Settings(payment_gateway="sandbox").packages == EXAMPLE_PACKAGES
     assert Settings().packages == PackageCatalogue()
     own = tiers_file(tmp_path, '[[package]]\nid = "a"\ncredits = 1\nprice = 1\ncurrency = "IDR"')
-    assert list(Settings(gateway="sandbox", tiers_file=own).packages.packages) == ["a"]
+    assert list(Settings(payment_gateway="sandbox", tiers_file=own).packages.packages) == ["a"]
 
 
 @pytest.mark.parametrize("contact", ["", "help@example.com", "https://example.com/help"])

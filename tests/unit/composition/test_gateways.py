@@ -13,7 +13,10 @@ from meetcore.adapters.settings.plugins import GATEWAYS
 from meetcore.composition import gateways
 from meetcore.composition.plugins import ServiceParts
 
-SECRETS: dict[str, Any] = {"gateway_secret": SecretStr("k3y"), "gateway_webhook_secret": SecretStr("t0ken")}
+SECRETS: dict[str, Any] = {
+    "payment_gateway_secret": SecretStr("k3y"),
+    "payment_gateway_webhook_secret": SecretStr("t0ken"),
+}
 REMOTE = tuple(name for name in GATEWAYS.own_names() if name != "sandbox")
 
 
@@ -25,7 +28,7 @@ async def test_none_is_none() -> None:
 
 @pytest.mark.parametrize("name", REMOTE)
 async def test_a_gateway_and_its_parser_are_of_one_name(name: str) -> None:
-    settings = Settings(gateway=name, **SECRETS)
+    settings = Settings(payment_gateway=name, **SECRETS)
     async with AsyncExitStack() as stack:
         opened = gateways.open_gateway(ServiceParts(settings), stack)
         assert opened is not None
@@ -36,8 +39,10 @@ async def test_a_gateway_and_its_parser_are_of_one_name(name: str) -> None:
 @pytest.mark.parametrize("name", REMOTE)
 def test_what_a_gateway_needs_is_named(name: str) -> None:
     for secret in SECRETS:
-        settings = Settings(gateway=name, **{other: SECRETS[other] for other in SECRETS if other != secret})
-        if (name, secret) == ("midtrans", "gateway_webhook_secret"):
+        settings = Settings(
+            payment_gateway=name, **{other: SECRETS[other] for other in SECRETS if other != secret}
+        )
+        if (name, secret) == ("midtrans", "payment_gateway_webhook_secret"):
             gateways.find_gateway(settings)
             continue
         with pytest.raises(SettingsRefused, match=f"needs MEETCORE_{secret.upper()} too"):
@@ -48,8 +53,8 @@ def test_stripe_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     missing: Callable[[str], ModuleSpec | None] = lambda _: None  # noqa: E731
     monkeypatch.setattr("meetcore.composition.gateways.find_spec", missing)
     with pytest.raises(SettingsRefused, match=r"pip install 'meetcore\[payments\]'"):
-        gateways.find_gateway(Settings(gateway="stripe", **SECRETS))
-    gateways.find_gateway(Settings(gateway="xendit", **SECRETS))
+        gateways.find_gateway(Settings(payment_gateway="stripe", **SECRETS))
+    gateways.find_gateway(Settings(payment_gateway="xendit", **SECRETS))
 
 
 @pytest.mark.parametrize(("name", "currency", "is_taken"), [
@@ -65,7 +70,7 @@ def test_a_currency_that_the_gateway_does_not_take_is_not_sold(
         f'[free_amount]\ncredits_from = 1\ncredits_to = 2\nprice_per_credit = 1\ncurrency = "{currency}"',
     ):
         file.write_text(table)
-        settings = Settings(gateway=name, tiers_file=str(file), **SECRETS)
+        settings = Settings(payment_gateway=name, tiers_file=str(file), **SECRETS)
         if is_taken:
             assert gateways.find_gateway(settings) is GATEWAYS.load(name)
             continue

@@ -70,7 +70,7 @@ def others(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("given", "setting", "name"), [
     ({}, "transcriber", "local"), ({}, "writer", "rules"), ({}, "rate_counters", "postgres"),
-    ({}, "sender", "http"), ({}, "mailer", None), ({}, "gateway", None), ({}, "provider", "sandbox"),
+    ({}, "sender", "http"), ({}, "mailer", None), ({}, "payment_gateway", None), ({}, "provider", "sandbox"),
     (AI, "transcriber", "openai"), (AI, "writer", "openai"), (AI | {"ai_write_model": ""}, "writer", "rules"),
     (AI | {"writer": "rules"}, "writer", "rules"), ({"rate_store_url": REDIS}, "rate_counters", "redis"),
     ({"rate_store_url": REDIS, "rate_counters": "postgres"}, "rate_counters", "postgres"),
@@ -110,8 +110,11 @@ def test_the_doctor_runs_the_check_of_a_writer_of_others() -> None:
 
 @pytest.mark.parametrize(("given", "part", "message"), [
     ({"provider": "zoom"}, None, "MEETCORE_PROVIDER is zoom, which needs MEETCORE_ZOOM_ACCOUNT_ID"),
-    ({"gateway": "stripe"}, None, "MEETCORE_GATEWAY is stripe, which needs MEETCORE_GATEWAY_SECRET"),
-    ({"gateway": "others:open_mailer"}, None, "and it cannot be opened: AttributeError"),
+    (
+        {"payment_gateway": "stripe"}, None,
+        "MEETCORE_PAYMENT_GATEWAY is stripe, which needs MEETCORE_PAYMENT_GATEWAY_SECRET",
+    ),
+    ({"payment_gateway": "others:open_mailer"}, None, "and it cannot be opened: AttributeError"),
     ({"rate_counters": "redis"}, Part.API, "_RATE_COUNTERS is redis, which needs MEETCORE_RATE_STORE"),
     ({"oidc_issuer": "https://a.example"}, Part.API, "an OpenID provider needs MEETCORE_OIDC_CLIENT_ID"),
     ({"mailer": "smtp"}, Part.WEBHOOKS, "MEETCORE_MAILER is smtp, which needs MEETCORE_SMTP_URL too"),

@@ -177,9 +177,9 @@ class CreateNoteBody:
 class TopupBody:
     """What `POST /credits/topups` takes: a package, or a number of credits where any number is sold."""
 
-    package_id: Annotated[str, _line("A value from GET /credit-packages.", examples=["starter"])] | None = (
-        None
-    )
+    package_id: (
+        Annotated[str, _line("A value from GET /credit-packages.", examples=["credits-500"])] | None
+    ) = None
     credits: (
         Annotated[int, Meta(ge=1, le=MAX_CREDITS, description="Whole credits, where any number is sold.")]
         | None

@@ -120,7 +120,9 @@ class Group(Generic[K]):
 
 
 PROVIDERS: Final[Group[AnyProviderPlugin]] = Group("meetcore.providers", "provider", ProviderPlugin)
-GATEWAYS: Final[Group[AnyGatewayPlugin]] = Group("meetcore.gateways", "gateway", GatewayPlugin, "none")
+GATEWAYS: Final[Group[AnyGatewayPlugin]] = Group(
+    "meetcore.gateways", "payment_gateway", GatewayPlugin, "none"
+)
 TRANSCRIBERS: Final[Group[Plugin[Any, Transcriber | None]]] = Group(
     "meetcore.transcribers", "transcriber", Plugin, ""
 )

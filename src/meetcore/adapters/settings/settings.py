@@ -27,9 +27,9 @@ __all__ = ["DEFAULT_BASE_URL", "Settings"]
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
 # What a gateway cannot do without. Midtrans signs its notifications with the key of its API.
 _GATEWAY_NEEDS = {
-    "midtrans": ("gateway_secret",),
-    "xendit": ("gateway_secret", "gateway_webhook_secret"),
-    "stripe": ("gateway_secret", "gateway_webhook_secret"),
+    "midtrans": ("payment_gateway_secret",),
+    "xendit": ("payment_gateway_secret", "payment_gateway_webhook_secret"),
+    "stripe": ("payment_gateway_secret", "payment_gateway_webhook_secret"),
 }
 # What a provider cannot do without, by the names of the settings.
 _PROVIDER_NEEDS = {"zoom": ("zoom_account_id", "zoom_client_id", "zoom_client_secret")}
@@ -62,10 +62,10 @@ class Settings:
     zoom_webhook_token: kinds.SecretWord = _NONE
     zoom_api_url: kinds.Origin = "https://api.zoom.us/v2"
     # Payments for credits. The gateway's own address, unless another one is named.
-    gateway: Annotated[str, plugins.GATEWAYS.rule] = "none"
-    gateway_secret: kinds.SecretWord = _NONE
-    gateway_webhook_secret: kinds.SecretWord = _NONE
-    gateway_url: kinds.OriginOrEmpty = ""
+    payment_gateway: Annotated[str, plugins.GATEWAYS.rule] = "none"
+    payment_gateway_secret: kinds.SecretWord = _NONE
+    payment_gateway_webhook_secret: kinds.SecretWord = _NONE
+    payment_gateway_url: kinds.OriginOrEmpty = ""
     support_contact: kinds.Contact = ""
     # Transcription and notes: an endpoint with OpenAI's API, or this machine, unless another is named.
     transcriber: Annotated[str, plugins.TRANSCRIBERS.rule] = ""
@@ -162,7 +162,7 @@ class Settings:
         """The packages of credits on sale; at the sandbox's gateway examples, where none are named."""
         found = read_packages(self.tiers_file)
         is_empty = not found.packages and found.free is None
-        return EXAMPLE_PACKAGES if is_empty and self.gateway == "sandbox" else found
+        return EXAMPLE_PACKAGES if is_empty and self.payment_gateway == "sandbox" else found
 
     @property
     def allowed_networks(self) -> tuple[Network, ...]:
@@ -271,8 +271,10 @@ class Settings:
 
     def require_gateway(self) -> None:
         """Make sure that all required settings of the payment gateway are set."""
-        if names := self._lacking(_GATEWAY_NEEDS.get(self.gateway, ())):
-            raise SettingsRefused(f"MEETCORE_GATEWAY is {self.gateway}, which needs {names} too.")
+        if names := self._lacking(_GATEWAY_NEEDS.get(self.payment_gateway, ())):
+            raise SettingsRefused(
+                f"MEETCORE_PAYMENT_GATEWAY is {self.payment_gateway}, which needs {names} too."
+            )
 
     def _lacking(self, needed: tuple[str, ...]) -> str:
         return ", ".join(f"{PREFIX}{name.upper()}" for name in needed if not str(getattr(self, name)))

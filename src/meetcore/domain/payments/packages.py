@@ -162,11 +162,10 @@ def _is_sold(package: CreditPackage, now: datetime) -> bool:
 
 EXAMPLE_PACKAGES: Final = PackageCatalogue.of(
     (
-        CreditPackage("starter", 500, 500_000, "IDR"),
-        CreditPackage("team", 2_500, 2_250_000, "IDR"),
-        CreditPackage("company", 10_000, 8_000_000, "IDR"),
+        CreditPackage("credits-100", 100, 100_000, "IDR"),
+        CreditPackage("credits-500", 500, 475_000, "IDR"),
+        CreditPackage("credits-2000", 2_000, 1_800_000, "IDR"),
     ),
-    tax_basis_points=1_100,
     seller=Seller("Example seller", "Jl. Contoh 1, Jakarta", "00.000.000.0-000.000"),
 )
 """Packages for a service that shows how buying works, without money."""

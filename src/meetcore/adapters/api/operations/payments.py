@@ -51,7 +51,7 @@ async def list_credit_packages(use: UseCases, request: OperationRequest) -> answ
     "number is sold.",
     for_agents="Use it to get a link by which a person pays for credits. It charges nothing and you cannot pay: give the "
     "person payment_url, and look at get_topup until its status is paid.",
-    requests={"package": {"package_id": "starter"}},
+    requests={"package": {"package_id": "credits-500"}},
     example=examples.TOPUP,
 )
 async def start_topup(use: UseCases, request: OperationRequest) -> Outcome:
