@@ -233,6 +233,8 @@ async def test_the_audit_log_gives_times_in_wib_and_roles_by_their_names(
     owner, ends_at = await visitors.member(customer.account_id), datetime(2027, 1, 1, 18, tzinfo=UTC)
     keys = customer.application.administration.keys
     await keys.create(customer.account_id, [Scope.MEETINGS_READ], expires_at=ends_at)
+    await keys.create(customer.account_id, [Scope.MEETINGS_READ], expires_at=datetime.max.replace(tzinfo=UTC))
+    assert "31\xa0Dec\xa09999" in (await owner.get("/dashboard/keys")).text
     await owner.post("/dashboard/team/invitations", email=f"{uuid4().hex}@example.com", role="developer")
     for language, at, role in (
         ("en", "expires: <bdi>2 Jan 2027, 01:00 WIB</bdi>", "role: <bdi>Developer</bdi>"),

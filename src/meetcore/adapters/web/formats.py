@@ -5,7 +5,7 @@ Times are in WIB with the zone named.
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Final
@@ -34,9 +34,14 @@ def format_share(share: float, language: Language) -> str:
     return format_percent(Decimal(str(round(share, 3))), format="#,##0.#%", locale=language.value)
 
 
+_LAST: Final = datetime(9999, 12, 31, 16, 59, tzinfo=UTC)
+"""The last minute that can be written in WIB: keys that are to work for ever end beyond it."""
+
+
 def format_instant(at: datetime, language: Language) -> str:
     """Format a point in time in WIB, to the minute."""
-    return format_datetime(at.astimezone(WIB), f"d MMM y, {CLOCKS[language]}", locale=language.value) + " WIB"
+    local = min(at, _LAST).astimezone(WIB)
+    return format_datetime(local, f"d MMM y, {CLOCKS[language]}", locale=language.value) + " WIB"
 
 
 def format_time_of_day(at: datetime, language: Language) -> str:

@@ -70,6 +70,8 @@ def test_numbers_and_dates_are_written_by_language() -> None:
     assert format_share(0.9876, ID) == "98,8%"
     assert format_instant(AT, EN) == "1 Dec 2026, 00:05 WIB"
     assert format_instant(AT, ID) == "1 Des 2026, 00.05 WIB"
+    for_ever = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    assert format_instant(for_ever, EN) == "31 Dec 9999, 23:59 WIB"
     assert format_day(date(2026, 5, 1), ID) == "1 Mei 2026"
     assert format_month(date(2026, 5, 1), EN) == "May 2026"
     assert [format_offset(at) for at in (0, 61.9, 3600)] == ["0:00", "1:01", "1:00:00"]
