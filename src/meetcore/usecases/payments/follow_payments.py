@@ -121,7 +121,7 @@ class FollowPayments:
 
     async def _look(self, payment: Payment) -> None:
         try:
-            if payment.gateway != self.gateway.name and payment.reference is None:  # nobody has its page
+            if payment.gateway != self.gateway.name and payment.reference is None:  # no page of it is open
                 await self._follow(payment, None)
                 return
             self._require_own(payment)

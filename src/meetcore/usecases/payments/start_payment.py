@@ -124,7 +124,7 @@ class StartPayment:
             earlier = await _find_pending(tx, lookup.subject_id)
         assert self.gateway is not None
         if earlier is not None and self.gateway.name != earlier.gateway and earlier.payment_url is None:
-            # Of a gateway that was replaced: at this one nobody would ask for what is paid.
+            # Its gateway was replaced: a page opened at this one would never be asked about.
             await tx.payments.save(payments.failed(earlier, now))
         elif earlier is not None:
             return earlier
