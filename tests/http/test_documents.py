@@ -116,7 +116,7 @@ async def test_a_statement_names_parties_meetings_and_who_spent(
     assert text.count("anggaran") == 8, "a long title is broken into lines, not cut"
     partly = "Of the newest 20,000 entries of the month."
     assert partly not in text
-    monkeypatch.setattr("meetcore.domain.money.spending.MAX_ENTRIES_SUMMED", 1)
+    monkeypatch.setattr("meetcore.domain.money.spending_report.MAX_ENTRIES_SUMMED", 1)
     assert partly in (await browser.get(f"/dashboard/statements/{month}")).text
 
 

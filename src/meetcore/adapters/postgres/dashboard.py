@@ -12,7 +12,7 @@ from meetcore.adapters.postgres.repository import NEWEST, Reads, load_statements
 from meetcore.adapters.postgres.requests.registry import API_KEY
 from meetcore.domain.ids import is_id
 from meetcore.domain.money.ledger import Entry
-from meetcore.domain.money.spending import MAX_ENTRIES_SUMMED, Payer, PayerTotal
+from meetcore.domain.money.spending_report import MAX_ENTRIES_SUMMED, Payer, PayerTotal
 from meetcore.domain.money.statements import Month
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.notes.recordings import Recording

@@ -22,7 +22,7 @@ from meetcore.domain.errors import DomainError
 from meetcore.domain.requests.grants import MAX_DOCUMENT_BYTES
 from meetcore.domain.webhooks import deliveries, urls
 from meetcore.domain.webhooks.addresses import Address, Network, vet
-from meetcore.domain.webhooks.headers import kept_headers
+from meetcore.domain.webhooks.kept_headers import kept_headers
 from meetcore.domain.webhooks.sender_faults import SenderFault
 from meetcore.ports import webhook_sender
 from meetcore.ports.webhook_sender import OutgoingPost, SenderFailed

@@ -8,7 +8,7 @@
 `pricing`      tiers, the coercion of recording, quotes
 `proposals`    credits that two operators move
 `rows`         entries as flat rows of a table
-`spending`     what keys and members spent, by month (the daily cap: `holds`)
+`spending_report` what keys and members spent, by month (the daily cap: `holds`)
 `statements`   changes of a balance in a month, by day and kind
 `views`        records that the store reads and writes
 """

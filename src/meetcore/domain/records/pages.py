@@ -12,7 +12,7 @@ from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.members.members import Member
 from meetcore.domain.money import proposals, transfers
 from meetcore.domain.money.ledger import Entry
-from meetcore.domain.money.spending import PayerTotal
+from meetcore.domain.money.spending_report import PayerTotal
 from meetcore.domain.notes.notes import Note
 from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.requests.keys import ApiKey

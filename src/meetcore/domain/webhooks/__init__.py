@@ -5,7 +5,7 @@
 `retry_schedule`   when the next attempt is due; of mails and notes, too
 `events`           events and their payload
 `signature`        sign and verify
-`headers`          the headers of a failed attempt that are kept
+`kept_headers`     the headers of a failed attempt that are kept
 `urls`             accepted URLs
 `addresses`        addresses that may be contacted
 `sender_faults`    faults that count against no endpoint

@@ -29,11 +29,11 @@ from meetcore.usecases.requests.idempotency import (
     Outcome,
     bind_key,
     check_key,
-    missing,
     store_outcome,
     store_refusal,
     wait_while_in_progress,
 )
+from meetcore.usecases.requests.missing_records import missing
 from meetcore.usecases.runtime import Runtime
 
 

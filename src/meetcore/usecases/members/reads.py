@@ -23,7 +23,7 @@ from meetcore.ports.queries import Queries
 from meetcore.usecases.members.audit import BoundedAuditLog
 from meetcore.usecases.requests.administration import Administration
 from meetcore.usecases.requests.export_records import in_place, take_place
-from meetcore.usecases.requests.idempotency import missing
+from meetcore.usecases.requests.missing_records import missing
 
 MAX_FILES: Final = 4
 """Ledgers that one process writes as files at a time."""

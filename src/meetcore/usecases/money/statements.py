@@ -12,7 +12,7 @@ from meetcore.domain.errors import NotFound
 from meetcore.domain.mails.contents import StatementReady
 from meetcore.domain.mails.topics import MailTopic
 from meetcore.domain.members import roles, views
-from meetcore.domain.money import spending, statements
+from meetcore.domain.money import spending_report, statements
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.money.views import MonthTotal
 from meetcore.domain.records.pages import KeyName, Liability
@@ -34,7 +34,7 @@ class Statements:
 
     async def find_spending(
         self, who: views.SignedIn, month: statements.Month | None, now: datetime
-    ) -> tuple[spending.Spending, Sequence[KeyName]]:
+    ) -> tuple[spending_report.Spending, Sequence[KeyName]]:
         """Return the spending by month, and by payer in a month, the present one by default; and the keys.
 
         The months are `MAX_MONTHS`, and one more where there are older ones, from the present one on; from
@@ -48,11 +48,14 @@ class Statements:
         found = await self.queries.find_spending(who.account.id, chosen, first_day)
         first_at = found.first_at or now
         months = [
-            (each, spending.add_up((kind, n) for day, kind, n in found.months if day == each.first_day))
+            (
+                each,
+                spending_report.add_up((kind, n) for day, kind, n in found.months if day == each.first_day),
+            )
             for each in statements.months_since(first_at, last.begins_at, MAX_MONTHS + 1)
         ]
-        payers, is_partial = spending.by_payer(found.payers), spending.is_partial(found.payers)
-        return spending.Spending(chosen, months, payers, is_partial), found.keys
+        payers, is_partial = spending_report.by_payer(found.payers), spending_report.is_partial(found.payers)
+        return spending_report.Spending(chosen, months, payers, is_partial), found.keys
 
     async def find(self, who: views.SignedIn, month: statements.Month, now: datetime) -> statements.Statement:
         """Return the statement of a month.

@@ -21,7 +21,7 @@ from meetcore.domain.notes import downloads
 from meetcore.domain.notes.recordings import Recording, RecordingFile, RecordingStatus, is_gone, segments
 from meetcore.ports import observability, recording_files
 from meetcore.ports.queries import Queries
-from meetcore.usecases.requests.idempotency import missing
+from meetcore.usecases.requests.missing_records import missing
 
 T = TypeVar("T")
 

@@ -33,7 +33,8 @@ from meetcore.ports.queries import Caller
 from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.members.audit import record_by_hand
-from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome, missing, run_once
+from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome, run_once
+from meetcore.usecases.requests.missing_records import missing
 from meetcore.usecases.runtime import Runtime, ignore
 from meetcore.usecases.webhooks.events import events_of
 

@@ -26,7 +26,8 @@ from meetcore.ports.recording_files import FileGone, FilesUnavailable, Recording
 from meetcore.ports.runtime import Lease, WorkerNotifier
 from meetcore.ports.store import Store, StoreUnavailable, Transaction
 from meetcore.usecases.notes import downloads, note_charges
-from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome, missing, run_once
+from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome, run_once
+from meetcore.usecases.requests.missing_records import missing
 from meetcore.usecases.runtime import LeaseLost, Runtime, gather_all, ignore, with_heartbeat
 from meetcore.usecases.webhooks.events import events_of
 

@@ -19,13 +19,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from attrs import asdict, define, evolve, field, frozen
 from attrs.converters import optional
 
-from meetcore.domain.errors import DomainError, Gone, IdempotencyKeyReused, NotFound, ServiceUnavailable
+from meetcore.domain.errors import DomainError, IdempotencyKeyReused, ServiceUnavailable
 from meetcore.domain.fields import as_json
 from meetcore.domain.requests.idempotency import (
     DUPLICATE_WAIT_S,
@@ -266,20 +266,6 @@ def decode_outcome(stored: bytes) -> Outcome:
     """Decode an outcome from the data that is stored under a key."""
     data = json.loads(stored)
     return Outcome(refusal=Refusal(**data["refusal"])) if "refusal" in data else Outcome(data["record"])
-
-
-class RemovedRecords(Protocol):
-    """Knows which records were removed. Queries and transactions do."""
-
-    async def was_removed(self, account_id: UUID, record_id: UUID) -> bool:
-        """Return whether a record of the account was removed past its retention."""
-
-
-async def missing(reader: RemovedRecords, account_id: UUID, record_id: UUID, what: str) -> DomainError:
-    """Return the refusal for a record that is not there; `what` is its name in the message (rule 7/410)."""
-    if await reader.was_removed(account_id, record_id):
-        return Gone(f"This {what} was removed: it is past its retention.")
-    return NotFound(f"No {what} with this id.")
 
 
 _RETRY_AFTER_S: Final = 1

@@ -24,7 +24,7 @@ from meetcore.domain.webhooks.endpoints import (
     disable_with_host,
     wait,
 )
-from meetcore.domain.webhooks.headers import kept_headers
+from meetcore.domain.webhooks.kept_headers import kept_headers
 from meetcore.domain.webhooks.sender_faults import (
     MAX_CLOCK_OFFSET,
     PUT_OFF,

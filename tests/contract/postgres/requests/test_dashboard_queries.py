@@ -9,7 +9,7 @@ from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.members import audit
 from meetcore.domain.members.members import User
-from meetcore.domain.money.spending import Payer, Spent, add_up, by_payer
+from meetcore.domain.money.spending_report import Payer, Spent, add_up, by_payer
 from meetcore.domain.money.statements import EntryRange, Month, month_of
 from meetcore.domain.money.views import TransactionFilter
 from meetcore.domain.notes.notes import Language, fail_without_recording

@@ -14,7 +14,8 @@ from meetcore.domain.records import meetings as records
 from meetcore.domain.records.meetings import meeting_record
 from meetcore.domain.requests import keys, rate_window
 from meetcore.ports.queries import NO_INCLUDES, CallerIncludes
-from meetcore.usecases.requests.idempotency import Outcome, missing
+from meetcore.usecases.requests.idempotency import Outcome
+from meetcore.usecases.requests.missing_records import missing
 
 _READERS = (keys.Scope.MEETINGS_READ, keys.Scope.MEETINGS_WRITE)
 _SHOWN = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED, MeetingStatus.CANCELLED)

@@ -14,7 +14,8 @@ from meetcore.domain.records import notes as records
 from meetcore.domain.records.notes import note_record, recording_record
 from meetcore.domain.requests import keys, rate_window
 from meetcore.usecases.notes.note_charges import NoteRequest
-from meetcore.usecases.requests.idempotency import Outcome, missing
+from meetcore.usecases.requests.idempotency import Outcome
+from meetcore.usecases.requests.missing_records import missing
 
 _RECORDING_READERS = (keys.Scope.RECORDINGS_READ,)
 

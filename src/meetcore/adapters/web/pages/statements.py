@@ -21,7 +21,7 @@ from meetcore.adapters.web.texts import BOOKING_KINDS, BY_HAND, PAGE_OF, TRANSFE
 from meetcore.adapters.web.visit import Look, Page, Visit
 from meetcore.domain.meetings.schedule import wib_text
 from meetcore.domain.members.roles import Action
-from meetcore.domain.money.spending import MAX_ENTRIES_SUMMED, Payer, Spent
+from meetcore.domain.money.spending_report import MAX_ENTRIES_SUMMED, Payer, Spent
 from meetcore.domain.money.statements import Month, Statement, is_closed, read_month
 from meetcore.domain.money.views import TransactionFilter
 from meetcore.domain.notes.notes import Language

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from meetcore.domain.money.spending import (
+from meetcore.domain.money.spending_report import (
     MAX_ENTRIES_SUMMED,
     Payer,
     PayerTotal,

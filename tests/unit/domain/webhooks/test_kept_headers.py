@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meetcore.domain.webhooks.headers import MAX_HEADER, MAX_HEADERS, kept_headers
+from meetcore.domain.webhooks.kept_headers import MAX_HEADER, MAX_HEADERS, kept_headers
 from meetcore.domain.webhooks.signature import new_secret, signing_headers
 
 
