@@ -160,7 +160,7 @@ async def test_arguments_match_their_schemas_and_results_their_records(
 ) -> None:
     meeting, webhook = await customer.make_meeting(), await customer.make_webhook()
     sent = await agent.call("test_webhook", id=webhook["id"])
-    payment = await agent.call("start_topup", package_id="starter")
+    payment = await agent.call("start_topup", package_id="credits-500")
     recording = await a_recording(customer)
     note_arguments = {"recording_id": recording["id"], "idempotency_key": "n"}
     note = await note_in(

@@ -50,7 +50,7 @@ def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
         note, meeting, joining = _hold_meetings(server.url, api)
         webhook, delivery = _deliver(api, receiver)
         request = _refused(api)
-        payment = api.post("/credits/topups", json={"package_id": "starter"}).raise_for_status().json()
+        payment = api.post("/credits/topups", json={"package_id": "credits-500"}).raise_for_status().json()
         doubtful = _pay_too_little(api)
 
     async def make_links(application: Application) -> tuple[str, str]:
@@ -77,7 +77,7 @@ def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
 
 def _pay_too_little(api: httpx.Client) -> str:
     """Pay another amount at the sandbox, so that an operator has to look; return the id of the payment."""
-    payment = api.post("/credits/topups", json={"package_id": "starter"}).raise_for_status().json()
+    payment = api.post("/credits/topups", json={"package_id": "credits-500"}).raise_for_status().json()
     page, _, query = payment["payment_url"].partition("?")
     assert httpx.post(f"{page}/pay?{query}&amount=1").status_code == 303
     return str(payment["id"])

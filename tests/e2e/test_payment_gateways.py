@@ -24,7 +24,7 @@ PACKAGES = """
 tax_percent = 11
 
 [[package]]
-id = "starter"
+id = "credits-500"
 credits = 500
 price = 100000
 currency = "IDR"
@@ -43,7 +43,7 @@ class Shop:
 
     def start(self, key: str | None = None) -> httpx.Response:
         return self.customer.http.post(
-            "/credits/topups", json={"package_id": "starter"},
+            "/credits/topups", json={"package_id": "credits-500"},
             headers={"Idempotency-Key": key or str(uuid4())},
         )  # fmt: skip
 

@@ -104,7 +104,7 @@ class Place:
         key = self.keys[int(name.rpartition("-")[2]) % len(self.keys)]
         with client(url, key) as http:
             answer = http.post(
-                "/credits/topups", json={"package_id": "starter"}, headers={"Idempotency-Key": name}
+                "/credits/topups", json={"package_id": "credits-500"}, headers={"Idempotency-Key": name}
             )
         assert answer.status_code == 201, answer.text
         return dict(answer.json())

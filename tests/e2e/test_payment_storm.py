@@ -76,7 +76,7 @@ class Storm:
     ) -> httpx.Response:  # fmt: skip
         """Send a request to any server until one answers it."""
         headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": name} if key else {}
-        sent: dict[str, Any] = {"json": {"package_id": "starter"}} if key else {"content": content}
+        sent: dict[str, Any] = {"json": {"package_id": "credits-500"}} if key else {"content": content}
         give_up_at = time.monotonic() + CALM_S
         while True:
             assert time.monotonic() < give_up_at, f"{method} {path} is not answered"

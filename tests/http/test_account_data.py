@@ -65,7 +65,7 @@ async def test_everything_of_an_account_comes_as_a_file(
         await customer.make_meeting(title=f"Rapat <{number}>")
     other = await customer.harness.customer()
     foreign = await other.make_meeting(title="Of another account")
-    unpaid = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
+    unpaid = (await customer.post("/credits/topups", {"package_id": "credits-500"})).json()
     paid = await a_paid_payment(customer)
     await customer.query(
         """INSERT INTO passkeys (id, user_id, credential, public_key, sign_count, name, created_at)

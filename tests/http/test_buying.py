@@ -49,7 +49,7 @@ async def elsewhere(application: Application) -> AsyncIterator[Callable[[Applica
             await each.aclose()
 
 
-async def bought(browser: Browser, package: str = "starter") -> str:
+async def bought(browser: Browser, package: str = "credits-500") -> str:
     """Start a payment; return its page at the gateway, to which a link leads."""
     answer = await browser.post(CREDITS, package_id=package, form_key=await browser.form_key(CREDITS))
     assert answer.status_code == 303, answer.text
@@ -175,7 +175,7 @@ async def test_a_form_sent_twice_is_one_payment(customer: Customer, visitors: Vi
     answers = [await browser.post(CREDITS, package_id="team", form_key=key) for _ in range(2)]
     assert len({each.headers["location"] for each in answers}) == 1
     assert (await browser.get(CREDITS)).text.count("Pay now") == 1
-    other = await browser.post(CREDITS, package_id="starter", form_key=key)
+    other = await browser.post(CREDITS, package_id="credits-500", form_key=key)
     assert_contains(other.text, "The form was sent before with other values.")
 
 
@@ -190,7 +190,7 @@ async def test_others_see_prices_and_who_can_buy(customer: Customer, visitors: V
     )
     path = f"{CREDITS}/{urlsplit(url).path.rpartition('/')[2]}"
     assert_contains((await browser.get(path)).text, "To be paid until", absent=[url])
-    assert (await browser.post(CREDITS, package_id="starter", form_key="a")).status_code == 403
+    assert (await browser.post(CREDITS, package_id="credits-500", form_key="a")).status_code == 403
     stranger = await visitors.member((await customer.harness.customer()).account_id)
     assert (await stranger.get(path)).status_code == 404
 
@@ -202,8 +202,8 @@ async def test_what_is_not_sold_is_refused_on_the_page(customer: Customer, visit
         assert refused.status_code == 422
         assert "This is not on sale any more. Choose another package." in refused.text
     for _ in range(20):
-        await customer.post("/credits/topups", {"package_id": "starter"})
-    refused = await browser.post(CREDITS, package_id="starter", form_key="b")
+        await customer.post("/credits/topups", {"package_id": "credits-500"})
+    refused = await browser.post(CREDITS, package_id="credits-500", form_key="b")
     assert (refused.status_code, "20 payments wait to be paid." in refused.text) == (422, True)
     assert 'name="form_key" value="b"' in refused.text, "a retry is the same payment"
 
@@ -211,7 +211,7 @@ async def test_what_is_not_sold_is_refused_on_the_page(customer: Customer, visit
 async def test_payments_are_paged(customer: Customer, visitors: Visitors) -> None:
     browser = await visitors.member(customer.account_id)
     for _ in range(26):
-        await customer.post("/credits/topups", {"package_id": "starter"})
+        await customer.post("/credits/topups", {"package_id": "credits-500"})
         await customer.query(
             "UPDATE payments SET status = 'failed', ended_at = now() WHERE account_id = %s",
             customer.account_id,
@@ -252,7 +252,7 @@ async def test_a_closed_shop_says_what_a_top_up_needs(
         page, "Credits are not sold on this page.", str(customer.account_id), absent=["package_id"]
     )
     assert page.count("mailto:help@rapat.example") == 2
-    refused = await browser.post(CREDITS, package_id="starter", form_key="a")
+    refused = await browser.post(CREDITS, package_id="credits-500", form_key="a")
     assert_contains(refused.text, "Credits are not sold here. Ask the operator of this service for a top-up.")
 
 
@@ -292,7 +292,7 @@ async def test_a_receipt_names_seller_buyer_and_money(customer: Customer, visito
     text = text_of(answer)
     assert_contains(
         text, f"Receipt {number}", today, "PT Rapat Daring", "Jl. Melati 1, Bandung", "01.234.567.8-901.000",
-        "PT Sinar <b>", "Jl. Mawar 2", "Jakarta", "Tax number: 09.876", "500 credits (package starter)",
+        "PT Sinar <b>", "Jl. Mawar 2", "Jakarta", "Tax number: 09.876", "500 credits (package credits-500)",
         "IDR 500,000",
         "IDR 55,000", "IDR 555,000", "paid", "sandbox", path[-36:],
     )  # fmt: skip

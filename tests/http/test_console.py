@@ -247,7 +247,7 @@ async def test_a_host_is_shown_with_its_week(customer: Customer, visitors: Visit
 async def test_the_console_speaks_indonesian(customer: Customer, visitors: Visitors) -> None:
     browser = await visitors.operator()
     browser.http.headers["Accept-Language"] = "id"
-    payment = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
+    payment = (await customer.post("/credits/topups", {"package_id": "credits-500"})).json()
     for page in PAGES:
         if page.method == "GET" and page.path != "/console" and not page.path.endswith(".csv"):
             id = payment["id"] if "/payments/" in page.path else customer.account_id

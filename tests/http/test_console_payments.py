@@ -26,7 +26,7 @@ PAYMENTS = "/console/payments"
 
 
 async def started(customer: Customer) -> str:
-    answer = await customer.post("/credits/topups", {"package_id": "starter"})
+    answer = await customer.post("/credits/topups", {"package_id": "credits-500"})
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
 

@@ -88,7 +88,9 @@ class Ask:
         if self.path.startswith("/meetings/"):
             made["id"] = (await self.customer.make_meeting())["id"]
         elif self.path.startswith("/credits/topups/"):
-            made["id"] = (await self.customer.post("/credits/topups", {"package_id": "starter"})).json()["id"]
+            made["id"] = (await self.customer.post("/credits/topups", {"package_id": "credits-500"})).json()[
+                "id"
+            ]
         elif self.path.startswith("/webhooks/"):
             made["id"] = (await self.customer.make_webhook())["id"]
         elif self.path.startswith("/recordings/"):

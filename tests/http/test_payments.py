@@ -37,7 +37,7 @@ def notification(payment_id: str, key: bytes | None = None) -> tuple[bytes, dict
 
 
 async def started(customer: Customer, **body: object) -> dict[str, object]:
-    answer = await customer.post("/credits/topups", body or {"package_id": "starter"})
+    answer = await customer.post("/credits/topups", body or {"package_id": "credits-500"})
     assert answer.status_code == 201, answer.text
     return dict(answer.json())
 
@@ -52,7 +52,7 @@ async def test_credits_are_bought(
 ) -> None:
     listed = (await customer.get("/credit-packages")).json()["data"]
     assert [(each["id"], each["amount"], each["tax"]) for each in listed] == [
-        ("starter", 555_000, 55_000), ("team", 4_995_000, 495_000),
+        ("credits-500", 555_000, 55_000), ("team", 4_995_000, 495_000),
     ]  # fmt: skip
     payment = await started(customer)
     assert payment["status"] == "pending"
@@ -75,14 +75,14 @@ async def test_credits_are_bought(
 
 
 async def test_a_repeated_start_is_one_payment(customer: Customer) -> None:
-    key, body = new_key(), {"package_id": "starter"}
+    key, body = new_key(), {"package_id": "credits-500"}
     first = await customer.post("/credits/topups", body, idem=key)
     again = await customer.post("/credits/topups", body, idem=key)
     assert (again.json(), again.headers["Idempotent-Replayed"]) == (first.json(), "true")
     assert len((await customer.get("/credits/topups")).json()["data"]) == 1
 
 
-@pytest.mark.parametrize("body", [{}, {"package_id": "starter", "credits": 5}])
+@pytest.mark.parametrize("body", [{}, {"package_id": "credits-500", "credits": 5}])
 async def test_either_a_package_or_a_number_is_bought(customer: Customer, body: dict[str, object]) -> None:
     refused = await customer.post("/credits/topups", body)
     assert code_of(refused) == (422, "unprocessable_entity")
@@ -97,7 +97,7 @@ async def test_a_number_of_credits_is_sold_where_the_prices_say_so(customer: Cus
 
 async def test_the_scope_of_buying_is_its_own(customer: Customer) -> None:
     reader = await customer.another_key([Scope.CREDITS_READ])
-    refused = await reader.post("/credits/topups", {"package_id": "starter"})
+    refused = await reader.post("/credits/topups", {"package_id": "credits-500"})
     assert code_of(refused) == (403, "insufficient_scope")
     writer = await customer.another_key([Scope.CREDITS_WRITE])
     payment = await started(writer)

@@ -100,7 +100,7 @@ async def write_everywhere(customer: Customer, member: Browser, operator: Browse
     moved = {"amount": "5", "reason": hostile("reason"), "reference": hostile("reference"), "form_key": "m"}
     answer = await operator.post(f"/console/accounts/{account}/top-up", **moved)
     assert answer.status_code == 303, answer.text
-    payment = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
+    payment = (await customer.post("/credits/topups", {"package_id": "credits-500"})).json()
     await customer.query(
         "INSERT INTO payment_messages VALUES (%s, 99, now(), 'look', %s)",
         payment["id"], hostile("gateway message"),

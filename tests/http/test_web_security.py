@@ -59,7 +59,7 @@ async def ids_of(customer: Customer, browser: Browser) -> Mapping[str, str]:
     note = await a_note(customer, title="Of the other account")
     webhook = await customer.make_webhook()
     await customer.post(f"/webhooks/{webhook['id']}/test", {})
-    topup = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
+    topup = (await customer.post("/credits/topups", {"package_id": "credits-500"})).json()
     called = LoggedRequest(
         uuid4(), customer.account_id, customer.key.key.id, datetime.now(UTC), "GET", "/me", 200, 1
     )

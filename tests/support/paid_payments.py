@@ -11,7 +11,7 @@ from tests.support.api_harness import Customer
 
 async def a_paid_payment(customer: Customer) -> str:
     """Buy a package; return the id of the payment when its credits are there."""
-    payment = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
+    payment = (await customer.post("/credits/topups", {"package_id": "credits-500"})).json()
     gateway, id_ = customer.application.ports.gateway, str(payment["id"])
     assert isinstance(gateway, SandboxGateway)
     await gateway.state.pay(UUID(id_), payment["amount"], payment["currency"])
