@@ -119,7 +119,7 @@ def api(
     method: str,
     path: str,
     *,
-    data: str | None = None,
+    data: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     all_: Annotated[bool, Parameter(name="--all", negative="")] = False,
     idempotency_key: str | None = None,
 ) -> None:

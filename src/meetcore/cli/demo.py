@@ -236,9 +236,10 @@ def _first_commands(base_url: str, demo: Demo, *, is_registered: bool) -> list[s
     api = f"{base_url}/api/v1"
     sends = f"-H 'Authorization: Bearer {demo.key}' -H 'Content-Type: application/json'"
     webhook = json.dumps({"url": demo.inbox_url, "event_types": ["meeting.created", "meeting.ended"]})
-    tomorrow = (datetime.now(WIB) + timedelta(days=1)).date().isoformat()
+    # At the time of this start: at one that is the same each time, the demo's hosts would soon be taken.
+    day, start_time = (datetime.now(WIB) + timedelta(days=1)).isoformat(timespec="minutes")[:16].split("T")
     meeting = json.dumps(
-        {"title": "First meeting", "date": tomorrow, "start_time": "09:00", "pricing_tier_id": "standard-100"}
+        {"title": "First meeting", "date": day, "start_time": start_time, "pricing_tier_id": "standard-100"}
     )
     create_and_look = [
         f"curl -sS {api}/meetings {sends} -d '{meeting}'",

@@ -148,10 +148,14 @@ def ids(events: list[dict[str, Any]]) -> list[str]:
     return [event["id"] for event in events]
 
 
-def run(*arguments: str, key: str = API_KEY, url: str) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: str, key: str = API_KEY, url: str, stdin: str | None = None
+) -> subprocess.CompletedProcess[str]:
     variables = {**os.environ, "MEETCORE_API_KEY": key, "MEETCORE_BASE_URL": url}
     command = [sys.executable, "-c", WITHOUT, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=variables, check=False, timeout=60)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=variables, check=False, timeout=60, input=stdin
+    )
 
 
 def test_a_call_needs_nothing_of_the_server_and_prints_its_answer() -> None:
@@ -175,6 +179,14 @@ def test_a_body_is_sent_under_the_key_that_names_the_intent(tmp_path: Path) -> N
         assert done.returncode == 0, done.stderr
         [request] = server.requests
     assert (request.key, request.json) == ("order-1", {"title": "Rapat"})
+
+
+def test_a_body_is_read_from_standard_input() -> None:
+    with ScriptedServer(answer(201, {"id": "m"})) as server:
+        done = run("api", "POST", "/meetings", "--data", "-", url=server.url, stdin='{"title": "Rapat"}')
+        assert done.returncode == 0, done.stderr
+        [request] = server.requests
+    assert request.json == {"title": "Rapat"}
 
 
 @pytest.mark.parametrize(("arguments", "text"), [
