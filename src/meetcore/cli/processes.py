@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -35,7 +36,7 @@ from meetcore.composition.infrastructure import open_application, served_parts
 from meetcore.composition.observability import check_metrics, check_traces, metrics_shown
 from meetcore.composition.providers import require_notes, warn_of_notes
 from meetcore.composition.worker import collect_rarely, working
-from meetcore.ports.store import StoreUnavailable
+from meetcore.ports.store import StoreReadOnly, StoreUnavailable
 
 MAX_PORT = 65_535
 MAX_PROCESSES = 64
@@ -210,18 +211,25 @@ async def _work(settings: Settings, threads: int, parts: tuple[Part, ...]) -> No
     async with open_application(settings, parts=parts) as application:
         collect_rarely()
         notify_ready()
-        await _until_checked(settings, stop)
+        await _until_checked(settings, application.ports.queries.ping, stop)
         async with working(application, threads):
             output.log_or_print(f"meetcore works on {' and '.join(parts)}")
             await stop.wait()
 
 
-async def _until_checked(settings: Settings, stop: asyncio.Event) -> None:
-    """Wait until the database answers, which may have been away before; raises as `check_schema`."""
+async def _until_checked(
+    settings: Settings, ping: Callable[[], Awaitable[object]], stop: asyncio.Event
+) -> None:
+    """Wait until the database answers, which may have been away before; raises as `check_schema`.
+
+    `ping` asks through the pool, whose failures are counted.
+    """
     import structlog  # before `adapters.system` it would import rich
 
     while not stop.is_set():
         try:
+            with suppress(StoreReadOnly):
+                await ping()
             await asyncio.to_thread(check_schema, settings)
             break
         except StoreUnavailable as error:

@@ -29,6 +29,10 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         signal.signal(number, handler)
 
 
+async def answer() -> None:
+    """Answer a ping."""
+
+
 async def test_a_worker_looks_at_the_schema_once_its_database_is_there(monkeypatch: pytest.MonkeyPatch):
     found: list[Exception] = [StoreUnavailable("away"), StoreUnavailable("away"), SettingsRefused("old")]
 
@@ -37,7 +41,7 @@ async def test_a_worker_looks_at_the_schema_once_its_database_is_there(monkeypat
 
     monkeypatch.setattr(processes, "check_schema", check)
     with capture_own_logs() as lines, pytest.raises(SettingsRefused):
-        await processes._until_checked(Settings(), asyncio.Event())
+        await processes._until_checked(Settings(), answer, asyncio.Event())
     assert found == []
     assert [line["event"] for line in lines] == ["store unavailable"] * 2, "it does not wait in silence"
 
@@ -50,7 +54,7 @@ async def test_a_worker_without_a_database_stops_when_it_is_told_to(monkeypatch:
         raise StoreUnavailable("away")
 
     monkeypatch.setattr(processes, "check_schema", check)
-    await processes._until_checked(Settings(), stop)
+    await processes._until_checked(Settings(), answer, stop)
 
 
 async def test_a_worker_raises_its_limit_of_files_above_its_connections(monkeypatch: pytest.MonkeyPatch):
