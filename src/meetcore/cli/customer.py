@@ -22,7 +22,7 @@ from attrs import define, evolve, field, frozen
 from cyclopts import App, Parameter
 
 from meetcore.cli.output import ExitCode, complain
-from meetcore.client import ApiError, Client, ConnectionFailed, MeetcoreError
+from meetcore.client import ApiError, Client, ConnectionFailed, MeetcoreError, ServiceUnavailable
 from meetcore.client.calls import Call, change, read
 from meetcore.client.clients import API_KEY_VARIABLE, BASE_URL_VARIABLE
 from meetcore.client.transport import API_ROOT
@@ -257,9 +257,18 @@ class EventFeed:
             self._since = (newest - OVERLAP).isoformat()
 
     def follow(self) -> Iterator[Event]:
-        """Yield events as they come, until Ctrl-C."""
+        """Yield events as they come, until Ctrl-C. Those of a time without an answer come after it."""
+        is_away = False
         while True:
-            yield from self.poll()
+            try:
+                new = self.poll()
+            except (ConnectionFailed, ServiceUnavailable) as error:
+                if not is_away:
+                    complain("no_answer", f"{error}; asking on until Ctrl-C", as_json=False)
+                is_away, new = True, []
+            else:
+                is_away = False
+            yield from new
             self.sleep(POLL_S)
 
 

@@ -18,7 +18,7 @@ from meetcore.cli.listen import hold_meeting, secret_of
 from meetcore.client import Client
 from tests.client.clients import API_KEY
 from tests.client.samples import meeting
-from tests.client.scripted_server import ReceivedRequest, ScriptedServer, answer
+from tests.client.scripted_server import ReceivedRequest, ScriptedServer, answer, refusal
 
 OF_THE_SERVER = (
     "aiohappyeyeballs", "cattrs", "cryptography", "dramatiq", "httptools", "markdown_it", "msgspec",
@@ -131,6 +131,15 @@ def test_an_event_waits_for_one_pause_of_half_a_second_at_most() -> None:
     with ScriptedServer(*script) as server, Client(server.url, API_KEY) as client:
         assert ids([next(EventFeed(client, sleep=pauses.append).follow())]) == ["01"]
     assert pauses == [0.5]
+
+
+def test_a_feed_goes_on_after_a_time_without_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    away = refusal(503, "service_unavailable")
+    script = [listed(), away, away, listed(("01", "meeting.ended")), away, listed(("02", "meeting.ended"))]
+    with ScriptedServer(*script) as server, Client(server.url, API_KEY, max_attempts=1) as client:
+        events = EventFeed(client, sleep=lambda _: None).follow()
+        assert ids([next(events), next(events)]) == ["01", "02"]
+    assert capsys.readouterr().err.count("asking on until Ctrl-C") == 2, "once for each time"
 
 
 def test_a_feed_may_be_of_some_types() -> None:
