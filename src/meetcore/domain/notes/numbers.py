@@ -178,7 +178,7 @@ class _Reader:
         """Read what stands before or behind an hour: "setengah tiga", "tiga kurang seperempat"."""
         self.flush()
         self.values |= _PARTS.get(word, frozenset())
-        if word not in _PAST:
+        if word not in _PAST and not self.is_before:  # one hour for "kurang seperempat"
             self.add_hours_before(self.hours[-1:])
             self.is_before = True
 

@@ -178,7 +178,7 @@ def payment_of(reference: str) -> UUID:
 def payment_in(reference: str) -> UUID | None:
     """Return the payment that a top-up's reference names, also that of a refund which failed; else `None`."""
     try:
-        return payment_of(":".join(reference.split(":")[:2])) if reference.startswith(OF_PAYMENTS) else None
+        return payment_of(":".join(reference.split(":")[:2]))
     except NotFound:
         return None
 

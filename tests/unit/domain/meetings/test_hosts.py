@@ -148,6 +148,7 @@ NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
     st.sampled_from([None, NOON, NOON + timedelta(minutes=5), NOON + timedelta(days=2)]), st.booleans(),
     st.sampled_from([None, 3]),
 )  # fmt: skip
+@example(3, NOON.date(), NOON + timedelta(minutes=5), True, 3)
 def test_the_next_creation_is_at_the_first_instant_at_which_a_host_can_take_one(
     creations: int, creations_on: date | None, unavailable_until: datetime | None, is_active: bool,
     per_day: int | None,

@@ -56,12 +56,13 @@ from meetcore.domain.notes.numbers import are_borne_out, borne_out, claimed
     ("1.2.3", {1, 2, 3}),
     ("empat puluh lima persen", {45}),
     ("setengah", set()),
+    ("dua juta lima setengah", {Fraction("2000005.5")}),
     ("belas koma point and k", set()),
     ("salah satu tim, kedua pihak, one of us, first, kosong", set()),
     ("kita mulai", set()),
     ("²", set()),
 ])  # fmt: skip
-def test_the_numbers_of_a_text(text: str, values: set[int]) -> None:
+def test_the_numbers_of_a_text(text: str, values: set[int | Fraction]) -> None:
     assert {value for number in claimed(text) for value in number[0]} == values
 
 
@@ -102,6 +103,10 @@ def test_the_numbers_of_a_text(text: str, values: set[int]) -> None:
     ("pukul 10.15", "sepuluh lewat seperempat", True),
     ("9:45, 10:15, 10:30", "quarter to ten, quarter past ten, half past ten", True),
     ("pukul 9.00", "kurang lebih sepuluh", False),
+    ("pukul 9.00", "sepuluh", False),
+    ("4 orang", "jam setengah tiga lima orang", False),
+    ("1 orang", "dua tiga kurang seperempat", False),
+    ("pukul 15.00", "jam tiga kurang sepuluh sore", True),
     ("pukul 14.30", "jam dua lewat tiga puluh siang", True),
     ("14:00", "two in the afternoon", True),
     ("pukul 22.05", "pukul 10.05 malam", True),

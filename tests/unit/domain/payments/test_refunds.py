@@ -182,6 +182,11 @@ def test_a_part_is_of_an_amount_that_a_gateway_sends(currency: str, amount: int)
     assert refund_amount(evolve(payment, price=10_001), 3) == 10_001
 
 
+def test_a_part_of_a_large_amount_is_counted_exactly() -> None:
+    payment = evolve(PAID, credits=10**6, price=10**11 + 1, tax=0)
+    assert refund_amount(payment, 10**6 - 1) == 99_999_900_000
+
+
 def test_the_year_of_a_receipt_begins_at_midnight_in_wib() -> None:
     assert receipt_year(datetime(2026, 12, 31, 16, 59, tzinfo=UTC)) == 2026
     assert receipt_year(datetime(2026, 12, 31, 17, tzinfo=UTC)) == 2027
