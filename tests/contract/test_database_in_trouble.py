@@ -81,7 +81,7 @@ def execute(url: str, statement: str) -> list[tuple[object, ...]]:
     writing = "-c default_transaction_read_only=off"
     with psycopg.connect(url, autocommit=True, options=writing) as connection:
         cursor = connection.execute(statement.encode())
-        return cursor.fetchall() if cursor.description else []
+        return cursor.fetchall() if cursor.description is not None else []
 
 
 def cut_all(url: str) -> int:

@@ -308,7 +308,7 @@ class ApiHarness:
         """Query the database."""
         async with self.pool.connection() as connection:
             cursor = await connection.cursor().execute(statement, values)
-            return await cursor.fetchall() if cursor.description else []
+            return await cursor.fetchall() if cursor.description is not None else []
 
     def body(self, **fields: Any) -> dict[str, Any]:
         """Return a body of `POST /meetings` in its own slot, without fields given as `...`."""

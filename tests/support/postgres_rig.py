@@ -186,7 +186,7 @@ class PostgresRig:
     async def rows(self, query: str, **parameters: object) -> list[dict[str, Any]]:
         async with self.owner.connection() as connection:
             cursor = await connection.execute(query, parameters)
-            return await cursor.fetchall() if cursor.description else []
+            return await cursor.fetchall() if cursor.description is not None else []
 
     @cached_property
     def view(self) -> psycopg.Connection[dict[str, Any]]:
@@ -201,7 +201,7 @@ class PostgresRig:
     def read(self, statement: str, **parameters: object) -> list[dict[str, Any]]:
         """Run a statement in between, and return its rows."""
         cursor = self.view.execute(statement.encode(), parameters)
-        return cursor.fetchall() if cursor.description else []
+        return cursor.fetchall() if cursor.description is not None else []
 
     def write(self, statement: str, **parameters: object) -> None:
         """Change the store in between, without triggers and references."""

@@ -100,7 +100,7 @@ class Pair:
         url = server.url.removesuffix(DATABASE) + database
         with psycopg.connect(url, autocommit=True, connect_timeout=int(START_S)) as connection:
             found = connection.execute(statement.encode())
-            return found.fetchall() if found.description else []
+            return found.fetchall() if found.description is not None else []
 
     def start(self, server: Server) -> None:
         log = server.data.with_suffix(".log")
