@@ -142,8 +142,9 @@ async def test_all_problems_at_once(customer: Customer) -> None:
         "title": "a\x00", "date": "2026-02-30", "start_time": "24:00", "password": "abc", "mic_off": "yes",
         "with_recordings": True, "description": None,
     }  # fmt: skip
-    fields = fields_of(await customer.post("/meetings", sent))
-    assert set(fields) == {*sent, "pricing_tier_id"}
+    for title in (sent["title"], " ", "a" * 201):
+        fields = fields_of(await customer.post("/meetings", sent | {"title": title}))
+        assert set(fields) == {*sent, "pricing_tier_id"}, title
 
 
 @pytest.mark.spec("7/400")

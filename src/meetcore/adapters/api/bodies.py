@@ -54,6 +54,12 @@ def _instant_problems(value: Any) -> list[str]:
     return []
 
 
+def _title_problems(value: Any) -> list[str]:
+    """Find a title that cannot be seen, so that it is named beside the problems of other fields."""
+    has_length = isinstance(value, str) and 0 < len(value) <= meetings.TITLE.max_length
+    return meetings.TITLE.problems(value) if has_length else []
+
+
 def _event_type_problems(value: Any) -> list[str]:
     texts = [kind for kind in value if isinstance(kind, str)] if isinstance(value, list) else []
     known = [kind.value for kind in events.EventKind]
@@ -68,6 +74,7 @@ def _event_type_problems(value: Any) -> list[str]:
 _DATE = _rule("date", lambda text: schedule.meeting_start(text, "00:00"))
 _TIME = _rule("start_time", lambda text: schedule.meeting_start("2000-01-01", text))
 _URL = _rule("url", urls.parse_webhook_url)
+_TITLE = Rule(_title_problems)
 
 # The decoder has words of its own for this: it is for the schema. RE2, as in Go, has no \u.
 _ONE_LINE = {"pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"}
@@ -105,7 +112,9 @@ class CreateMeetingBody:
     """What `POST /meetings` takes (spec 4.1)."""
 
     title: Annotated[
-        str, _line("What the meeting is called.", meetings.TITLE.min_length, meetings.TITLE.max_length)
+        str,
+        _TITLE,
+        _line("What the meeting is called.", meetings.TITLE.min_length, meetings.TITLE.max_length),
     ]
     date: Annotated[
         str,
