@@ -32,11 +32,14 @@ from meetcore.usecases.requests.idempotency import (
     Outcome,
     bind_key,
     check_key,
+    refusing,
+    run_once,
     store_outcome,
     store_refusal,
 )
 from meetcore.usecases.runtime import Runtime, ignore
 
+_NOT_SOLD: Final = "Credits are not sold here. Ask the operator of this service for a top-up."
 _UNKNOWN: Final = {
     True: "The payment gateway did not answer. Nothing was paid; a retry with the same Idempotency-Key gets "
     "the link.",
@@ -75,15 +78,15 @@ class StartPayment:
         `order` prices it, and is called for a new payment only: a repeated request gets the first one, though
         the package is sold no more.
 
-        A refusal of the order is the outcome, too.
+        A refusal of the order is the outcome, too, and so is that of a service without a gateway.
 
         Raises:
-            Unprocessable: no gateway is set, or too many payments of the account are pending.
+            Unprocessable: too many payments of the account are pending.
             UpstreamError: the gateway refused or did not answer.
             InvalidApiKey: the account was erased meanwhile.
         """
         if self.gateway is None:
-            raise Unprocessable("Credits are not sold here. Ask the operator of this service for a top-up.")
+            return await run_once(self.store, caller.account.id, request, refusing(Unprocessable(_NOT_SOLD)))
         async with self.store.begin() as tx:
             step = await self._claim(tx, caller, order, request, now)
         if isinstance(step, DomainError):

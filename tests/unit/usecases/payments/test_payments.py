@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.domain.errors import InvalidApiKey, NotFound, Unprocessable, UpstreamError
+from meetcore.domain.errors import IdempotencyKeyReused, InvalidApiKey, NotFound, Unprocessable, UpstreamError
 from meetcore.domain.payments.payments import ASKED_FOR, MAX_PENDING, Doubt, GatewayStatus, PaymentStatus
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown, Notification
@@ -214,10 +214,25 @@ async def test_an_account_that_is_erased_while_its_page_is_made_gets_none(shop: 
 async def test_without_a_gateway_nothing_is_sold(shop: PaymentHarness) -> None:
     start, now = shop.harness.process().payments.start, shop.now()
     order = partial(start.order, "starter", None, now)
-    with pytest.raises(Unprocessable, match="Credits are not sold here"):
-        await start(shop.harness.caller, order, shop.harness.request_key("k"), now)
+    caller, key = shop.harness.caller, shop.harness.request_key("k")
+    first = await start(caller, order, key, now)
+    assert first.refusal is not None
+    assert (first.refusal.code, first.refusal.message.split(".")[0]) == (
+        Unprocessable.code, "Credits are not sold here",
+    )  # fmt: skip
+    assert await start(caller, order, key, now) == evolve(first, is_replay=True)
+    with pytest.raises(IdempotencyKeyReused):
+        await start(caller, order, shop.harness.request_key("k", "other"), now)
     with pytest.raises(NotFound):
         start.order("starter", None, now)
+
+
+async def test_a_gateway_that_was_taken_away_leaves_the_first_outcome(shop: PaymentHarness) -> None:
+    first = await shop.buy("k")
+    closed = evolve(shop.harness.process().payments.start, gateway=None)
+    request = shop.harness.request_key("k", "starter")
+    again = await closed(shop.harness.caller, pytest.fail, request, shop.now())
+    assert again == evolve(first, is_replay=True)
 
 
 async def test_an_unanswered_gateway_is_asked_until_the_operator_is(shop: PaymentHarness) -> None:
