@@ -188,7 +188,7 @@ class Credits:
             return self._save(connection, posting)
 
     def faults(self, account_id: UUID) -> tuple[str, ...]:
-        """Prove an account: describe what is not as it was written, in its entries or in its funds."""
+        """Prove an account: describe entries or funds that were changed since they were written."""
         # Under the lock: a posting between the two reads would look like tampering.
         with self._locked(account_id) as (connection, funds):
             proof, secrets = ledger.ChainVerifier(account_id), hash_chain.secrets_of([self.key])

@@ -148,7 +148,7 @@ runner.add_change(
 
 @account.command(name="export")
 def export_account(id: str, /, *, to: str | None = None, json: Json = False) -> None:
-    """Write what is kept of an account into a ZIP archive, without secrets.
+    """Write the data of an account into a ZIP archive, without secrets.
 
     Parameters
     ----------

@@ -101,7 +101,7 @@ def _show_partitions(done: maintenance.Maintained, *, is_dry: bool, as_json: boo
 
 @secrets.command
 def reseal(*, dry_run: Annotated[bool, Parameter(negative="")] = False, json: inputs.Json = False) -> None:
-    """Encrypt under the first key what is under others, while the service runs. Ends with 1 if any is left.
+    """Encrypt values of other keys under the first key, while the service runs. Ends with 1 if any is left.
 
     Parameters
     ----------

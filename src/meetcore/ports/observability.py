@@ -86,7 +86,7 @@ _CALL_S: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 REQUESTS: Final = _metric(
     "meetcore_requests_total",
     "answers, by the operation (`POST /meetings`, `tool create_meeting`, `page dashboard`; `unknown` for "
-    "what is none), its quota class, the status, and the error code of a refusal",
+    "any other), its quota class, the status, and the error code of a refusal",
     "operation", "class", "status", "code",
 )  # fmt: skip
 REQUEST_DURATION: Final = _metric(
