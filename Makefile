@@ -43,7 +43,7 @@ else
 endif
 
 .PHONY: storm
-storm: $(VENV)/.dev.stamp ## 500 kills of the API and as many of workers, at every step and at random, and 1 000 payments; ARGS=-s tells the figures
+storm: $(VENV)/.dev.stamp ## 500 kills of the API and as many of workers, at every step and at random, and 1 000 payments; ARGS=-s prints the figures
 	@MEETCORE_TEST_KILLS=$${MEETCORE_TEST_KILLS:-500} $(PY) -m pytest -q $(SPREAD) tests/e2e/test_meeting_steps.py tests/e2e/test_meeting_storm.py tests/e2e/test_note_steps.py tests/e2e/test_note_storm.py tests/e2e/test_note_crowd.py tests/e2e/test_long_recording.py tests/e2e/test_payment_steps.py tests/e2e/test_payment_storm.py $(ARGS)
 
 .PHONY: simulate
@@ -73,7 +73,7 @@ lint: $(VENV)/.dev.stamp ## ruff: rules and format
 	@$(BIN)/ruff format --quiet --check . || { echo "lint: run 'make format'" >&2; exit 1; }
 
 .PHONY: format
-format: $(VENV)/.dev.stamp ## put the code into the house format
+format: $(VENV)/.dev.stamp ## format the code
 	@$(BIN)/ruff check --quiet --fix-only --select I .
 	@$(BIN)/ruff format --quiet .
 
