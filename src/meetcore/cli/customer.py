@@ -53,13 +53,17 @@ class Access:
     api_key: str = field(repr=False)
 
 
+class AccessRefused(ValueError):
+    """The address or the key is missing or impossible, or cannot be read."""
+
+
 def read_access() -> Access:
-    """Return the address and the key; raise `ValueError` where one is missing."""
+    """Return the address and the key; raise `AccessRefused` where one is missing."""
     kept = _read_config(config_file())
     address = os.environ.get(BASE_URL_VARIABLE) or kept.get("base_url")
     key = os.environ.get(API_KEY_VARIABLE) or kept.get("api_key")
     if not key or not address:
-        raise ValueError(
+        raise AccessRefused(
             f"set {API_KEY_VARIABLE} and {BASE_URL_VARIABLE}, or write api_key and base_url into "
             f"{config_file()}"
         )
@@ -78,6 +82,9 @@ def reported() -> Iterator[None]:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes once more at its end
         raise SystemExit(ExitCode.DONE) from None
+    except AccessRefused as error:
+        complain("settings", str(error), as_json=False)
+        raise SystemExit(ExitCode.SETTINGS) from None
     except (OSError, ValueError) as error:
         complain("usage", str(error), as_json=False)
         raise SystemExit(ExitCode.USAGE) from None
@@ -91,7 +98,11 @@ def customer_client(access: Access | None = None) -> Iterator[Client]:
     """Yield a client of the service, by what `read_access` finds; end the program where none answers."""
     access = access or read_access()
     try:
-        with Client(access.base_url, access.api_key) as client:
+        opened = Client(access.base_url, access.api_key)
+    except ValueError as error:
+        raise AccessRefused(str(error)) from None
+    try:
+        with opened as client:
             yield client
     except ConnectionFailed as error:
         where = f"{BASE_URL_VARIABLE}, or base_url in {config_file()}, names another address"
@@ -104,7 +115,7 @@ def _read_config(file: Path) -> Mapping[str, str]:
     if not file.exists():
         return {}
     if stat.S_IMODE(file.stat().st_mode) & 0o077:
-        raise ValueError(f"{file} has an API key and others may read it: chmod 600 {file}")
+        raise AccessRefused(f"{file} has an API key and others may read it: chmod 600 {file}")
     try:
         return {
             name: value
@@ -112,7 +123,7 @@ def _read_config(file: Path) -> Mapping[str, str]:
             if isinstance(value, str)
         }
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{file}: {error}") from None
+        raise AccessRefused(f"{file}: {error}") from None
 
 
 def api(

@@ -216,6 +216,25 @@ def test_a_call_that_cannot_be_made_is_refused(arguments: list[str], text: str) 
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("arguments", [
+    ("api", "GET", "/me"), ("events", "tail"), ("listen", "--forward-to", "http://localhost:9"),
+    ("trigger", "meeting.created"),
+])  # fmt: skip
+def test_a_key_that_is_missing_is_a_setting(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    done = run(*arguments, key="", url="https://m.example")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("meetcore: set MEETCORE_API_KEY and MEETCORE_BASE_URL")
+
+
+def test_an_address_that_is_impossible_is_a_setting() -> None:
+    done = run("api", "GET", "/me", url="http://m.example")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "https" in done.stderr
+
+
 def test_a_reader_that_stops_early_ends_a_call_without_a_word(tmp_path: Path) -> None:
     (program := tmp_path / "program.py").write_text(WITHOUT)
     pages = [answer(200, {"data": [{"n": "x" * 100_000}] * 9, "next_cursor": None})]
