@@ -147,6 +147,15 @@ async def test_event_types_that_are_refused(customer: Customer) -> None:
         assert (await customer.get(f"/webhooks/{made['id']}")).json() == made, kinds
 
 
+@pytest.mark.spec("4.3/event_types", "7/400")
+async def test_all_problems_of_event_types_are_named(customer: Customer) -> None:
+    kinds = ["nope", "credit.low", "it's", 5, "credit.low", "nope"]
+    answer = await customer.post("/webhooks", customer.harness.webhook_body(event_types=kinds))
+    unknown, *others = fields_of(answer)["event_types"]
+    assert unknown.startswith("does not know 'nope', 'it's'; there are: ")
+    assert others == ["must not name an event kind twice", "must be an array of strings"]
+
+
 @pytest.mark.spec("4.3/event_types", "4.3/description", "7/400")
 async def test_all_problems_of_a_registration(customer: Customer) -> None:
     body = {"url": "http://x", "description": "a" * 201, "secret": "mine", "is_active": False}

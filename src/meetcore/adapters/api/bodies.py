@@ -60,14 +60,21 @@ def _title_problems(value: Any) -> list[str]:
     return meetings.TITLE.problems(value) if has_length else []
 
 
+_MOST_NAMED = 10
+"""Unknown event kinds that a refusal names."""
+
+
 def _event_type_problems(value: Any) -> list[str]:
     texts = [kind for kind in value if isinstance(kind, str)] if isinstance(value, list) else []
     known = [kind.value for kind in events.EventKind]
     problems = []
-    if unknown := [kind for kind in texts if kind not in known]:
-        problems.append(f"does not know {shown_name(unknown[0])!r}; there are: {', '.join(known)}")
+    if unknown := [kind for kind in dict.fromkeys(texts) if kind not in known]:
+        named = ", ".join(f"'{shown_name(kind)}'" for kind in unknown[:_MOST_NAMED])
+        problems.append(f"does not know {named}; there are: {', '.join(known)}")
     if len(set(texts)) < len(texts):
         problems.append("must not name an event kind twice")
+    if problems and len(texts) < len(value):
+        problems.append("must be an array of strings")
     return problems
 
 
