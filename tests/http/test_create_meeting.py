@@ -145,6 +145,8 @@ async def test_all_problems_at_once(customer: Customer) -> None:
     for title in (sent["title"], " ", "a" * 201):
         fields = fields_of(await customer.post("/meetings", sent | {"title": title}))
         assert set(fields) == {*sent, "pricing_tier_id"}, title
+    fields = fields_of(await customer.post("/meetings", sent | {"title": "\x00" * 201, "password": "\x7f"}))
+    assert [len(fields[name]) for name in ("title", "password")] == [2, 2]
 
 
 @pytest.mark.spec("7/400")

@@ -138,12 +138,15 @@ def _reader(field: wire_types.BodyField) -> Callable[[Any, Any], Any]:
         for rule in field.rules:
             if problems := rule.problems(given):
                 raise _InvalidField(problems)
+        value, problems = None, []
         try:
             value = msgspec.convert(given, field.kind)
         except msgspec.ValidationError as error:
-            raise _InvalidField([_reworded(str(error), field.kind)]) from None
+            problems.append(_reworded(str(error), field.kind))
         if isinstance(given, str) and controls.search(given):
-            raise _InvalidField(["must not contain control characters"])
+            problems.append("must not contain control characters")
+        if problems:
+            raise _InvalidField(problems)
         return value
 
     return read
