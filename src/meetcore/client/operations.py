@@ -32,7 +32,7 @@ class MeetingFlags(TypedDict, total=False):
     auto_notulen: bool | None  # write notes from the recording; forces recording on
     must_login: bool | None  # only logged-in participants may join
     mic_off: bool | None  # participants join muted
-    email_notification: bool | None  # notify the account's owner by e-mail
+    email_notification: bool | None  # let the provider mail the host
 
 
 def _checked(flags: MeetingFlags) -> MeetingFlags:
