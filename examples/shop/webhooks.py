@@ -221,7 +221,7 @@ class Webhooks:
             return Claim(_delivery(row), endpoint, payload, until)
 
     def record(self, claim: Claim, attempt: deliveries.Attempt, now: datetime) -> None:
-        """Save what came of a post, unless another process has claimed the delivery since."""
+        """Save the result of a post, unless another process has claimed the delivery since."""
         jitter = random.random()  # noqa: S311 - it spreads retries and keeps no secret
         with self.engine.begin() as connection:
             endpoint = _lock_endpoint(connection, claim.endpoint.id)
@@ -309,7 +309,7 @@ class HttpsPoster:
     tls: ssl.SSLContext = field(factory=ssl.create_default_context)
 
     def __call__(self, claim: Claim, now: datetime) -> deliveries.Attempt:
-        """Post once, and report what came of it."""
+        """Post once, and report the result."""
         url, started = urls.parse_webhook_url(claim.endpoint.url), time.monotonic()
         status, error = None, None
         try:

@@ -121,7 +121,7 @@ async def _find(application: Application, account_id: UUID) -> views.StoredAccou
 
 @account.command(name="suspend")
 def suspend_account(id: str, /, *, reason: str | None = None, json: Json = False) -> None:
-    """Refuse an account's keys from their next request on. What was begun goes on.
+    """Refuse an account's keys from their next request on. Work in progress goes on.
 
     Parameters
     ----------

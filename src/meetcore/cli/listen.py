@@ -91,7 +91,7 @@ def forward(http: httpx.Client, url: str, secret: str, event: customer.Event) ->
 def trigger(kind: str) -> None:
     """Make an event happen at a service on this machine.
 
-    What leads to it happens in the sandbox and spends credits of the account: a meeting is made,
+    The steps to it happen in the sandbox and spend credits of the account: a meeting is made,
     started and ended, a payment is paid. A service elsewhere is refused.
 
     Parameters

@@ -54,7 +54,7 @@ COMMANDS = (
         "trigger",
         "listen:trigger",
         "Make an event happen at a service on this machine.\n\n"
-        "What leads to it happens in the sandbox and spends credits of the account: a meeting is made,\n"
+        "The steps to it happen in the sandbox and spend credits of the account: a meeting is made,\n"
         "started and ended, a payment is paid. A service elsewhere is refused.",
     ),
     ("account", "accounts:account", "Accounts: who pays."),
