@@ -52,8 +52,8 @@ from meetcore.ports.payments import NotificationParser
 from meetcore.ports.queries import Queries
 from meetcore.ports.video_provider import WebhookParser
 
-PAGES = ("/dashboard", "/console")
-"""The paths of pages, of which a client has a share; the others are small, or bounded by themselves."""
+WITHOUT_TURNS = ("/healthz", "/readyz", "/provider-events/", "/payment-events/", "/sandbox/")
+"""The paths that load balancers, providers and gateways ask, many requests at once from one address."""
 READY_S = 1.0
 """Seconds for PostgreSQL to answer `/readyz`, which load balancers poll."""
 SCHEMA_EVERY_S = 5.0
@@ -106,17 +106,15 @@ class Service:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, turns = scope["path"], self._turns
+        app = self._bounded_pages
         if self._api_app is not None and _is_of_the_api(path):
-            if turns is None or _has_key(scope, self._key_prefix):
-                await self._api_app(scope, receive, send)
-            else:
-                await turns.take(self._api_app, scope, receive, send)
-        elif self._mcp_app is not None and scope["path"] == AGENT_PATH:
-            await self._mcp_app(scope, receive, send)
-        elif turns is None or not path.startswith(PAGES):
-            await self._bounded_pages(scope, receive, send)
+            app = self._api_app
+        elif self._mcp_app is not None and path == AGENT_PATH:
+            app = self._mcp_app
+        if turns is None or not _takes_turns(scope, self._key_prefix):
+            await app(scope, receive, send)
         else:
-            await turns.take(self._bounded_pages, scope, receive, send)
+            await turns.take(app, scope, receive, send)
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[dict[str, protocol.Front]]:
@@ -304,11 +302,19 @@ def _is_of_the_api(path: str) -> bool:
     return path == operation.API_ROOT or path.startswith(f"{operation.API_ROOT}/")
 
 
+def _takes_turns(scope: Scope, prefix: str) -> bool:
+    """Return whether a client has a share of such requests: of those that no quota of a key counts."""
+    path = scope["path"]
+    if _is_of_the_api(path) or path == AGENT_PATH:
+        return not _has_key(scope, prefix)
+    return not path.startswith(WITHOUT_TURNS)
+
+
 def _has_key(scope: Scope, prefix: str) -> bool:
     """Return whether a request has a key of the right form, which is counted for its own quota."""
     header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
     try:
-        read_bearer(header.decode("latin-1"), prefix)
+        read_bearer(header.decode("latin-1"), prefix, takes_tokens=scope["path"] == AGENT_PATH)
     except InvalidApiKey:
         return False
     return True

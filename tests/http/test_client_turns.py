@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from meetcore.adapters.http.client_turns import AT_ONCE, FIRST_REST_S, MAX_REST_S, ClientTurns
-from meetcore.app import _has_key
+from meetcore.app import _takes_turns
 from meetcore.domain.webhooks.addresses import Network
 
 PROXIES: tuple[Network, ...] = (ip_network("192.0.2.0/24"),)
@@ -139,12 +139,25 @@ async def test_a_request_that_leaves_while_it_waits_leaves_its_place() -> None:
     assert len(turns) == 0
 
 
+KEY, TOKEN = f"Bearer mk_live_{'a' * 43}", f"Bearer mk_oauth_{'a' * 43}"
+
+
 @pytest.mark.parametrize(
-    ("header", "expected"),
+    ("path", "header", "expected"),
     [
-        (f"Bearer mk_live_{'a' * 43}", True), (f"Bearer xx_live_{'a' * 43}", False),
-        ("Bearer mk_live_a", False), ("", False),
+        ("/api/v1/me", KEY, False), ("/api/v1/me", f"Bearer xx_live_{'a' * 43}", True),
+        ("/api/v1/me", "Bearer mk_live_a", True), ("/api/v1/me", "", True), ("/api/v1/me", TOKEN, True),
+        ("/mcp", KEY, False), ("/mcp", TOKEN, False), ("/mcp", "Bearer mk_live_a", True), ("/mcp", "", True),
+        ("/dashboard", "", True), ("/console", KEY, True), ("/docs", "", True),
+        ("/docs/errors/gone", "", True),
+        ("/downloads/1", "", True), ("/oauth/authorize", "", True), ("/oauth/token", "", True),
+        ("/.well-known/oauth-protected-resource", "", True), ("/nowhere", "", True), ("/", "", True),
+        ("/healthz", "", False), ("/readyz", "", False), ("/provider-events/zoom", "", False),
+        ("/payment-events/xendit", "", False),
     ],
 )  # fmt: skip
-def test_a_request_with_a_key_of_the_right_form_is_counted_for_its_key(header: str, expected: bool) -> None:
-    assert _has_key({"headers": [(b"authorization", header.encode())]}, "mk") is expected
+def test_a_client_has_a_share_of_what_no_quota_of_a_key_counts(
+    path: str, header: str, expected: bool
+) -> None:
+    scope = {"path": path, "headers": [(b"authorization", header.encode())] if header else []}
+    assert _takes_turns(scope, "mk") is expected

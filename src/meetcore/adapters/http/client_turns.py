@@ -1,4 +1,4 @@
-"""Turns of clients: one client's pages, and requests with a malformed key, share a part of the event loop.
+"""Turns of clients: one client's requests without a key of the right form share a part of the event loop.
 
 A page is computed without a pause. Fifty at once would all be computed before any other request gets a turn,
 so a client has `AT_ONCE` requests in progress and the others are read later; where it has several, each
