@@ -7,6 +7,7 @@ import pickle
 import traceback
 from datetime import UTC, datetime
 
+import httpx
 import pytest
 
 from meetcore.client import AsyncClient, Client, Response, errors
@@ -94,6 +95,34 @@ def test_what_the_environment_says_of_proxies_never_raises_what_is_undocumented(
         with pytest.raises(ValueError, match=error):
             kind("https://meet.example.com", API_KEY)
     else:
+        kind("https://meet.example.com", API_KEY)
+
+
+@pytest.fixture
+def reads_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each client read its own: the tests keep those of the first one."""
+    monkeypatch.setattr("httpx._transports.default.create_ssl_context", httpx.create_ssl_context)
+
+
+@pytest.mark.usefixtures("reads_certificates")
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSLKEYLOGFILE"])
+@pytest.mark.parametrize("base_url", ["https://meet.example.com", "http://127.0.0.1:8000"])
+def test_a_file_of_tls_that_cannot_be_used_is_refused_with_a_sentence(
+    kind: type[Client | AsyncClient], variable: str, base_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "/nowhere/file.pem")
+    with pytest.raises(ValueError, match=variable):
+        kind(base_url, API_KEY)
+
+
+@pytest.mark.usefixtures("reads_certificates")
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_file_without_certificates_is_refused_with_a_sentence(
+    kind: type[Client | AsyncClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", __file__)
+    with pytest.raises(ValueError, match="SSL_CERT_FILE"):
         kind("https://meet.example.com", API_KEY)
 
 

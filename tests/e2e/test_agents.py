@@ -192,6 +192,14 @@ def test_a_proxy_that_the_bridge_cannot_use_is_one_sentence(site: Site) -> None:
     assert done.code == 2
 
 
+def test_certificates_that_the_bridge_cannot_read_are_one_sentence(site: Site) -> None:
+    env = environment(api_key="k") | {"SSL_CERT_FILE": "/nowhere/file.pem"}
+    done = site.launcher.run("mcp", "--base-url", "https://meet.example.test", env=env)
+    assert (done.code, done.out) == (1, "")
+    assert "SSL_CERT_FILE" in done.err
+    assert "Traceback" not in done.err
+
+
 def test_the_bridge_passes_resources_on(site: Site, api: Running) -> None:
     _, _, key = enrol(site, BALANCE)
     with conversation(**over("stdio", api, key)) as agent:

@@ -54,19 +54,22 @@ def _parts(url: str) -> SplitResult | None:
 
 
 def sync_transport(base_url: str) -> httpx.BaseTransport:
-    """Return a transport to a service, by the proxy that the environment names; raise `ValueError`."""
-    with _proxy_refused():
+    """Return a transport to a service, by the proxy and the certificates that the environment names.
+
+    Raises `ValueError`: one of them cannot be used.
+    """
+    with _environment_refused():
         return httpx.HTTPTransport(proxy=proxy_of(base_url, os.environ))
 
 
 def async_transport(base_url: str) -> httpx.AsyncBaseTransport:
     """Return a transport as `sync_transport` does."""
-    with _proxy_refused():
+    with _environment_refused():
         return httpx.AsyncHTTPTransport(proxy=proxy_of(base_url, os.environ))
 
 
 @contextmanager
-def _proxy_refused() -> Iterator[None]:
+def _environment_refused() -> Iterator[None]:
     try:
         yield
     except ImportError:
@@ -75,6 +78,10 @@ def _proxy_refused() -> Iterator[None]:
         ) from None
     except (httpx.InvalidURL, ValueError):
         raise ValueError("the environment names a proxy that is no address of one") from None
+    except OSError as error:  # of certificates without a certificate, too
+        raise ValueError(
+            f"the environment names a file of TLS that cannot be used (SSL_CERT_FILE, SSLKEYLOGFILE): {error}"
+        ) from None
 
 
 @frozen

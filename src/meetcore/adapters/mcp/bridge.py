@@ -66,6 +66,10 @@ async def bridge(base_url: str, api_key: str, proxy: str | None = None) -> None:
         ) from None
     except (httpx2.InvalidURL, ValueError):
         raise BridgeRefused("the environment names a proxy that is no address of one") from None
+    except OSError as error:  # of certificates without a certificate, too
+        raise BridgeRefused(
+            f"the environment names a file of TLS that cannot be used (SSL_CERT_FILE, SSLKEYLOGFILE): {error}"
+        ) from None
     async with httpx2.AsyncClient(headers=headers, timeout=timeout, transport=transport) as http:
         far = _FarEnd(http, f"{base_url}/mcp")
         try:
