@@ -122,6 +122,13 @@ def meeting_of(*said: str | tuple[str, str]) -> Meeting:
     (("Jadwal rilis kita tanggal 1.", "Oke.", "Jadwal rilis digeser ke tanggal 8."), {0, 2}, {2}, False),
     (("Kita sepakat naik harga.", "Oke.", "Gue gak jadi beli kopi."), {0}, {0}, False),
     (("Kita sepakat naik harga.", "Oke.", "Apa tidak jadi saja?"), {0}, {0}, False),
+    (("Kita pakai Hotel Melati.", "Oke, setuju.", "Eh, batal deh."), {0}, set(), False),
+    (("Kita pakai Hotel Melati.", "Booking Hotel Melati.", "Nggak jadi ya."), {0}, set(), True),
+    (("We hire two people.", "Okay.", "Never mind, let's not."), {0}, set(), False),
+    (("Kita pakai Hotel Melati.", "Oke.", "Kita tunda dulu."), {0}, set(), False),
+    (("Kita pakai Hotel Melati.", "Gue mau pesan kopi.", "Eh, gak jadi deh."), {0}, {0}, False),
+    (("Kita pakai Hotel Melati.", "Jadi makan siang?", "Nggak jadi."), {0}, {0}, False),
+    (("Kita pakai Hotel Melati.", "Oke.", "Jangan lupa absen."), {0}, {0}, False),
 ])  # fmt: skip
 def test_a_decision_that_is_taken_back_is_none(
     said: tuple[str, ...], found: set[int], standing: set[int], followed: bool
@@ -132,6 +139,21 @@ def test_a_decision_that_is_taken_back_is_none(
     assert set(decisions) == standing
     assert len(struck) == len(found - standing)
     assert any(one.covers(1, said[1]) for one in struck) == followed
+
+
+@pytest.mark.parametrize("said", [
+    "Setelah dipikir lagi, batal deh.", "Eh nggak jadi deh.", "Gak jadi ya.", "Tidak jadi.", "Batal ya.",
+    "Oke, itu kita batalkan.", "Kita batalkan saja.", "Ya sudah, batal.", "Eh ralat, jangan.",
+    "Ralat, bukan itu.", "Kalau gitu dibatalkan aja.", "Jangan deh, kita tunda dulu.", "Forget it.",
+    "Hmm, on second thought, no.",
+])  # fmt: skip
+@pytest.mark.parametrize("speaker", ["Budi", "Siti"])
+def test_what_is_taken_back_at_once_is_not_in_the_notes(said: str, speaker: str):
+    decision = "Oke, kita putuskan pakai Hotel Melati."
+    spoken = (("Siti", "Selamat pagi."), ("Budi", decision), (speaker, said), ("Siti", "Oke, setuju."))
+    transcript = tuple(Utterance(float(at), at + 1.0, text, name) for at, (name, text) in enumerate(spoken))
+    assert decision in {one.text for one in draft_of((*transcript[:2], transcript[3])).decisions}
+    assert decision not in {one.text for one in draft_of(transcript).decisions}
 
 
 @pytest.mark.parametrize(("said", "at", "owner", "due"), [

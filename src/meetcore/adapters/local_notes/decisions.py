@@ -2,7 +2,8 @@
 
 A sentence takes back the decision with which it shares most terms, if it revokes ("kita batalkan", "scrap
 that") or decides again and says that something changes. One that revokes and shares none takes back the last
-decision, if that was just made.
+decision, if that was just made; so does one that only revokes ("eh, batal deh"), if of nothing else was
+spoken since.
 """
 
 import re
@@ -38,6 +39,11 @@ _CHANGES: Final = re.compile(
 # What may also be said of something else.
 _KEEPS: Final = re.compile(
     r"\b(?:tetap|tetep|(?:di)?(?:revisi|pindah(?:kan)?)|bukan\s+(?:\w+\s+){1,3}(?:lagi|tapi))\b",
+    re.IGNORECASE,
+)
+# What stands alone, right after a decision.
+_DROPS: Final = re.compile(
+    r"\b(?:jangan|(?:di)?tunda|forget\s+it|let's\s+not|(?:kita|kami)\s+pikir(?:kan|in)?\s+lagi)\b",
     re.IGNORECASE,
 )
 _REFERS: Final = re.compile(
@@ -105,6 +111,8 @@ def _revoked_by(meeting: Meeting, at: int, score: float, standing: Collection[in
     text = one.sentence.text.replace("\u2019", "'")
     if not standing or one.asks or "ASK" in one.flags:
         return None
+    if _only_revokes(text) and _is_next(meeting, at, max(standing)):
+        return max(standing)
     refers = _REFERS.search(text) is not None
     revokes = _REVOKES.search(text) is not None and (refers or score > _NEARLY)
     changes = _CHANGES.search(text) is not None
@@ -118,6 +126,21 @@ def _revoked_by(meeting: Meeting, at: int, score: float, standing: Collection[in
     last = max(standing)
     is_near = meeting.turn_of[at] - meeting.turn_of[last] <= _REACH
     return last if revokes and refers and is_near else None
+
+
+def _only_revokes(text: str) -> bool:
+    """Return whether a sentence revokes and names nothing."""
+    rest, count = _REVOKES.subn(" ", text)
+    rest, more = _DROPS.subn(" ", rest)
+    return count + more > 0 and terms_of(rest) <= words_of("fillers")
+
+
+def _is_next(meeting: Meeting, at: int, last: int) -> bool:
+    """Return whether what was said since a decision was about it, or about nothing, and asked nothing."""
+    about, since = _about(meeting, last), meeting.readings[last + 1 : at]
+    return at - last <= _NEAR and all(
+        not one.asks and (one.terms <= words_of("fillers") or bool(one.terms & about)) for one in since
+    )
 
 
 def _counts(term: str) -> bool:
