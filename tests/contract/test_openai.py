@@ -548,6 +548,14 @@ def test_a_malformed_answer_is_reported_by_place(content: str, place: str):
 DECISION = WrittenDecision("Setuju", 1, "Ya.")
 
 
+@pytest.mark.parametrize("final", ['{"summary": "S", "decisions": "none"}', '{"summary": "S", "topics": ["a'])
+def test_a_draft_in_the_reasoning_is_not_taken_for_a_malformed_answer(final: str):
+    thought = '<think>The form is {"summary": "...", "decisions": [], "action_items": []}.</think>\n'
+    with pytest.raises(WrongShape):
+        read(thought + final, WrittenNotes)
+    assert read(thought, WrittenNotes).summary == "...", "a server may close the reasoning at the end"
+
+
 @pytest.mark.parametrize(("content", "expected"), [
     ('{"summary": "x"}', WrittenNotes("x")),
     ('{"summary": ["a", "b"], "topics": null, "decisions": null}', WrittenNotes("a\n\nb")),

@@ -106,13 +106,20 @@ _json: Final = json.JSONDecoder(strict=False)
 _MOST_OBJECTS: Final = 200
 _LONGEST_REPLY: Final = 1_000_000
 _INTEGER: Final = re.compile(r"-?\d{1,9}")
+_END_OF_THOUGHT: Final = "</think>"
+_SUMMARY: Final = '"summary"'
 
 
 def read(content: str, kind: type[T]) -> T:
-    """Decode the last object of a reply that fits, whatever is around it; raise `WrongShape` without one."""
+    """Decode the last object of a reply that fits, whatever is around it; raise `WrongShape` without one.
+
+    A draft within the model's reasoning is none where notes follow it, readable or not.
+    """
     found: T | None = None
     fault = "no JSON object with a summary"
-    for value in _objects(content[-_LONGEST_REPLY:]):
+    content = content[-_LONGEST_REPLY:]
+    reply = content.rpartition(_END_OF_THOUGHT)[2]
+    for value in _objects(reply if _SUMMARY in reply else content):
         try:
             fitting = msgspec.convert(_lenient(value), kind, strict=False)
         except msgspec.ValidationError as error:
