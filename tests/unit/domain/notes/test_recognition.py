@@ -36,16 +36,17 @@ def test_without_a_ratio_that_of_the_text_is_taken() -> None:
     "Jangan lupa like, share, dan subscribe ya!", "Please subscribe to my channel.",
     "Don't forget to like and subscribe.", "Don\u2019t forget to subscribe!",
     "Sampai jumpa di video selanjutnya.", "See you in the next video!",
-    "Subtitles by the Amara.org community", "Teks oleh Budi",
+    "Subtitles by the Amara.org community", "Teks oleh Budi", "[BLANK_AUDIO]", " [Musik]", "(music playing)",
+    "*laughs*", "\u266a\u266a\u266a", "\u266a la la \u266a",
 ])  # fmt: skip
-def test_the_end_of_a_video_is_dropped(text: str) -> None:
+def test_the_end_of_a_video_and_the_name_of_a_sound_are_dropped(text: str) -> None:
     assert without_loops([Utterance(0, 1, text)]) == ()
 
 
 @pytest.mark.parametrize("text", [
     "Terima kasih.", "Terima kasih atas perhatiannya.", "Kita nonton dulu videonya.", "I like that.",
     "Thanks for the report.", "Subtitle laporannya diganti.", "See you tomorrow.", "?!", "Like, kemarin itu.",
-    "Sampai jumpa minggu depan.",
+    "Sampai jumpa minggu depan.", "(b) kita tunda (c) kita batalkan", "[Rapat] dimulai.", "5 * 3 * 2", "*",
 ])  # fmt: skip
 def test_what_people_say_in_meetings_stays(text: str) -> None:
     said = (Utterance(0, 1, text),)
@@ -57,6 +58,17 @@ def test_a_loop_was_said_once_and_an_echo_twice() -> None:
     assert without_loops(loop) == (Utterance(0, 3, "Baik."), *loop[3:])
     names = [Utterance(at, at + 1, "Setuju.", name) for at, name in enumerate("ABC")]
     assert without_loops(names) == tuple(names), "three people agree"
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_a_round_of_texts_that_is_repeated_five_times_was_said_once(size: int) -> None:
+    texts = ["Mulai.", *["Ya, betul.", "Oke.", "Siap.", "Lanjut."][:size] * 5, "Selesai."]
+    said = [Utterance(at, at + 1, text) for at, text in enumerate(texts)]
+    result = without_loops(said)
+    assert [one.text for one in result] == texts[: size + 1] + texts[-1:]
+    assert result[-2].until_s == result[-1].at_s
+    fewer = tuple(said[: size * 4 + 1])
+    assert without_loops(fewer) == fewer, "people take turns"
 
 
 @given(st.lists(st.sampled_from(["ya", "tidak", "Ya!", "thanks for watching"]), max_size=30))
