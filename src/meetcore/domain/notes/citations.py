@@ -40,6 +40,10 @@ _TO_THE_MODEL: Final = re.compile(
     |\b(?:you\s+are|kamu\s+adalah|anda\s+adalah)\s+(?:now\s+|an?\s+|sekarang\s+)*(?:ai|asisten|assistant|model)\b
         (?!\s+(?:mana[gj]|dire[ck]t|for\b|bagi\b|untuk\b))
     |\b(?:dear|hey|hi|attention|hai|halo|wahai)\s+(?:ai|bot|assistant|asisten|llm|chatgpt|note\s?-?taker)\b
+    |\b(?:instruksi|perintah|pesan|instructions?|message|note)\s+(?:kepada|untuk|buat|bagi|to|for)\s+(?:the\s+)?
+        (?:ai|bot|asisten|assistant|llm|chatgpt|model|note\s?-?taker)\s*[:,]
+    |\bas\s+(?:the|an|our)\s+(?:ai|assistant|llm|note\s?-?taker)\b,?\s+(?:you|please)\b
+    |\bsebagai\s+(?:ai|asisten\s+(?:ai|virtual)|llm)\b,?\s+(?:kamu|anda|tolong|mohon)\b
     |\bkepada\s+(?:ai\b|bot\b|llm\b|chatgpt|note\s?-?taker|asisten(?:[,:]|\s+(?:ai|virtual|rapat|notul\w*)\b))
     """,
     re.VERBOSE | re.IGNORECASE,
