@@ -262,3 +262,14 @@ def test_a_support_contact_is_an_address(contact: str) -> None:
 def test_another_support_contact_is_refused(contact: str) -> None:
     with pytest.raises(ValueError, match="MEETCORE_SUPPORT_CONTACT must be an e-mail address"):
         Settings(support_contact=contact)
+
+
+@pytest.mark.parametrize(("written", "origin"), [
+    ("https://meet.example.com:443", "https://meet.example.com"),
+    ("HTTPS://Meet.Example.com/", "https://meet.example.com"),
+    ("http://127.0.0.1:80", "http://127.0.0.1"), ("http://127.0.0.1:443", "http://127.0.0.1:443"),
+    ("https://[2001:DB8::1]:443", "https://[2001:db8::1]"), ("https://[2001:db8::1]", "https://[2001:db8::1]"),
+    ("https://meet.example.com/Sub", "https://meet.example.com/Sub"),
+])  # fmt: skip
+def test_the_base_url_is_written_as_browsers_write_an_origin(written: str, origin: str) -> None:
+    assert Settings(base_url=written).base_url == origin

@@ -120,6 +120,26 @@ def _is_origin(text: str) -> bool:
     return parts.scheme in ("http", "https") and is_place and not (parts.query or parts.fragment)
 
 
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def _as_browsers_write(text: str) -> str:
+    """Return an address with its host in small letters, without its scheme's own port and a last slash.
+
+    Browsers name the origin of a page so, in `Origin` and to their authenticators.
+    """
+    text = text.rstrip("/")
+    try:
+        parts = urlsplit(text)
+        is_default = parts.port == _DEFAULT_PORTS.get(parts.scheme, 0)
+    except ValueError:
+        return text  # refused by its rule
+    if not parts.hostname or "@" in parts.netloc:
+        return text
+    place = parts.netloc.lower()
+    return parts._replace(netloc=place.rpartition(":")[0] if is_default else place).geturl()
+
+
 def _is_public_origin(text: str) -> bool:
     """Return whether a URL may be used in public links: it contains no user name and no password."""
     return _is_origin(text) and "@" not in urlsplit(text).netloc
@@ -273,7 +293,7 @@ Contact = Annotated[
 ]
 PublicOrigin = Annotated[
     str,
-    _WITHOUT_SLASH,
+    Form(_as_browsers_write),
     Rule("must be an http:// or https:// address, without a user in it", _is_public_origin),
 ]
 AiAddress = Annotated[
