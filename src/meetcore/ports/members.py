@@ -170,8 +170,14 @@ class SignInRepository(Protocol):
     async def lock_user(self, user_id: UUID) -> None:
         """Wait for other changes of a user's sessions."""
 
+    async def lock_operator_session(self, session_id: UUID) -> bool:
+        """Wait for other changes of its operator's sessions; return whether a session has not been ended."""
+
     async def end_operator_session(self, session_id: UUID, at: datetime) -> sessions.OperatorSession | None:
-        """End an operator's session, and views of accounts, and return it; `None` when it had ended."""
+        """End an operator's session, and views of accounts, and return it; `None` when it had ended.
+
+        Takes the operator's lock, so that a view that is being begun is ended, too.
+        """
 
     async def end_sessions_of_operator(self, operator_id: UUID, except_id: UUID, at: datetime) -> int:
         """End every session of an operator but one, and the views of accounts; return how many sessions.

@@ -257,11 +257,16 @@ class Impersonate:
     runtime: Runtime
 
     async def begin(self, who: views.SignedInOperator, account_id: UUID, browser: Browser) -> NewSession:
-        """Begin a session in which an operator sees an account and changes nothing of it."""
+        """Begin a session in which an operator sees an account and changes nothing of it.
+
+        Raises `NotFound`: there is no such account, or the operator's session has ended meanwhile.
+        """
         roles.check_operator_allowed(who.operator.role, roles.OperatorAction.IMPERSONATE)
         now = self.runtime.now()
         origin = who.origin(browser.client_address, is_impersonated=True)
         async with self.store.begin() as tx:
+            if not await tx.sign_in.lock_operator_session(who.session.id):
+                raise NotFound("This session has ended.")
             await tx.registry.load_account(account_id)
             begun = await start_session(
                 tx, self.runtime, now, account_id, None, browser, None, roles.Role.VIEWER,

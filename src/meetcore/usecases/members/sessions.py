@@ -74,7 +74,7 @@ class Sessions:
     async def end(self, session: sessions.Session | sessions.OperatorSession) -> None:
         """Sign out; a session that is over stays so."""
         now = self.runtime.now()
-        async with self.store.at_once() as tx:
+        async with self.store.begin() as tx:
             if isinstance(session, sessions.Session):
                 await tx.sign_in.end_session(session.id, now)
             else:

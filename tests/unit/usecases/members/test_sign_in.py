@@ -380,6 +380,34 @@ async def test_of_a_switch_beside_a_sign_out_everywhere_nothing_stays(at: Access
         assert list(await sessions.list_own(rightful)) == [rightful.session]
 
 
+async def test_an_operators_session_that_has_ended_begins_no_view(at: AccessHarness) -> None:
+    sessions, rightful = at.access().sessions, await at.operator()
+    link = await at.access().portal_links.for_operator(rightful.operator.id)
+    stolen = await at.access().redeem_link.for_operator(token_of(link.url), Browser())
+    thief = evolve(rightful, session=stolen.session)
+    assert (await at.view(thief)).token
+    await sessions.end_others(rightful, None)
+    with pytest.raises(NotFound):
+        await at.view(thief)
+    await sessions.end(rightful.session)
+    with pytest.raises(NotFound):
+        await at.view(rightful)
+
+
+async def test_of_a_view_beside_an_operators_sign_out_nothing_stays(at: AccessHarness) -> None:
+    sessions, one = at.access().sessions, await at.operator()
+    for end in (sessions.end_others, lambda who, _: sessions.end(who.session)):
+        for _ in range(5):
+            link = await at.access().portal_links.for_operator(one.operator.id)
+            made = await at.access().redeem_link.for_operator(token_of(link.url), Browser())
+            other = evolve(one, session=made.session)
+            by = one if end == sessions.end_others else other
+            begun, _ended = await asyncio.gather(at.view(other), end(by, None), return_exceptions=True)
+            if not isinstance(begun, NotFound):
+                assert not isinstance(begun, BaseException)
+                assert await sessions.find(begun.token) is None
+
+
 async def test_links_asked_for_before_a_sign_out_everywhere_work_no_more(at: AccessHarness) -> None:
     owner = await at.signed_in()
     await at.access().request_link.for_member(OWNER, "cookie", None)

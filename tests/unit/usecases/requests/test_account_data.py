@@ -71,6 +71,7 @@ async def test_sessions_of_operators_are_exported_without_address_and_browser(at
     )
     async with at.harness.store.begin() as tx:
         await tx.operators.add(one)
+        await tx.sign_in.add_operator_session(session, bytes(32))
     view = Impersonate(at.harness.store, at.harness.runtime)
     await view.begin(SignedInOperator(session, one), account_id, Browser(None, "Operators/1.0", "192.0.2.9"))
     _, files = await exported(at, timedelta(days=30))

@@ -123,10 +123,17 @@ class PostgresSignInRepository(Repository):
 
     async def end_sessions_of_operator(self, operator_id: UUID, except_id: UUID, at: datetime) -> int:
         await self._run(SQL["void_operator_links"], operator_id=operator_id)
+        await self._run(SQL["lock_operator"], operator_id=operator_id)
         ended = {"operator_id": operator_id, "except_id": except_id, "at": at}
         return await self._run(SQL["end_sessions_of_operator"], ended)
 
+    async def lock_operator_session(self, session_id: UUID) -> bool:
+        await self._run(SQL["lock_operator_of"], id=session_id)
+        row = await self._one(SQL["is_operator_session_open"], id=session_id)
+        return row is not None and bool(row["is_open"])
+
     async def end_operator_session(self, session_id: UUID, at: datetime) -> OperatorSession | None:
+        await self._run(SQL["lock_operator_of"], id=session_id)
         return await self._find(OPERATOR_SESSION, SQL["end_operator_session"], {"id": session_id, "at": at})
 
     async def purge(self, seen_before: datetime, expired_before: datetime) -> int:

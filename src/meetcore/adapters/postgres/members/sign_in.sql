@@ -157,6 +157,12 @@ SELECT id FROM users WHERE id = %(user_id)s FOR NO KEY UPDATE
 -- lock_operator: The same of an operator.
 SELECT id FROM operators WHERE id = %(operator_id)s FOR NO KEY UPDATE
 
+-- lock_operator_of: The same of the operator of a session.
+SELECT o.id FROM operator_sessions s JOIN operators o ON o.id = s.operator_id WHERE s.id = %(id)s FOR NO KEY UPDATE OF o
+
+-- is_operator_session_open: Return whether an operator's session was not ended.
+SELECT EXISTS (SELECT FROM operator_sessions WHERE id = %(id)s AND ended_at IS NULL) AS is_open
+
 -- list_own_passkeys: The passkeys of a user or of an operator, the oldest first.
 SELECT {PASSKEY.select} FROM passkeys p
 WHERE p.user_id = %(user_id)s OR p.operator_id = %(operator_id)s ORDER BY p.id
