@@ -330,9 +330,9 @@ def test_what_cannot_be_verified_raises_a_clear_error(
         verify(held, b"{}", header, 5)
 
 
-@pytest.mark.parametrize("secret", ["", " ", "\t"])
+@pytest.mark.parametrize("secret", ["", " ", "\t", "whsec_", "whsec_ "])
 def test_an_empty_secret_neither_signs_nor_verifies(secret: str) -> None:
-    """`os.environ.get("SECRET", "")` of a machine without it: anybody could sign."""
+    """`os.environ.get("SECRET", "")` of a machine without it, also behind the prefix: anybody could sign."""
     signature = hmac.new(secret.encode(), b"5.{}", "sha256").hexdigest()
     for use in (
         lambda: sign(secret, b"{}", 5),
