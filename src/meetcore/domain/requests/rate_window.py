@@ -92,8 +92,7 @@ def decide(limit: int, hits_including_this: int, now: datetime) -> RateVerdict:
 
     `hits_including_this` counts refused attempts, too (rule 8/5), and may exceed the limit; at least 1.
     """
-    if type(limit) is not int or limit < 1:
-        raise ValueError(f"The limit is a whole number of at least 1, not {limit!r}.")
+    _check_limit(limit)
     if type(hits_including_this) is not int or hits_including_this < 1:
         raise ValueError("Count the request before judging it: there is at least one hit.")
     second = _unix_second(now)
@@ -108,8 +107,14 @@ def decide(limit: int, hits_including_this: int, now: datetime) -> RateVerdict:
 
 def full_verdict(limit: int, now: datetime) -> RateVerdict:
     """Return the window of a request that was not counted, such as one without a valid key."""
+    _check_limit(limit)
     start = window_start(now)
     return RateVerdict(limit, limit, start + WINDOW_SECONDS, True, 0, start)
+
+
+def _check_limit(limit: int) -> None:
+    if type(limit) is not int or limit < 1:
+        raise ValueError(f"The limit is a whole number of at least 1, not {limit!r}.")
 
 
 def _unix_second(now: datetime) -> int:

@@ -147,8 +147,9 @@ def test_a_quota_is_a_whole_number_of_at_least_one(value):
 
 @pytest.mark.parametrize("value", [0, -1, 2.5, 1.0, True, "1", None, float("nan")])
 def test_a_limit_and_its_hits_are_whole_numbers_of_at_least_one(value):
-    with pytest.raises(ValueError, match=r"^The limit is a whole number of at least 1, not "):
-        decide(value, 1, NOON)
+    for judge in (lambda: decide(value, 1, NOON), lambda: full_verdict(value, NOON)):
+        with pytest.raises(ValueError, match=r"^The limit is a whole number of at least 1, not "):
+            judge()
     uncounted = r"^Count the request before judging it: there is at least one hit\.$"
     with pytest.raises(ValueError, match=uncounted):
         decide(1, value, NOON)
