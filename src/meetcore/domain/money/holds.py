@@ -99,8 +99,8 @@ def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Re
         InvalidAmount: see `check_amount`.
         InsufficientCredits: more than is available, or the balance is below zero.
         CreditCapExceeded: spent and held on this day leave no room under the cap.
-        ValueError: the usage is another key's or another day's, or the kind is no charge's; or see
-            `check_texts`, which the charge at the end would be refused by.
+        ValueError: the usage is another key's or another day's, the cap is no whole number, or the kind is
+            no charge's; or see `check_texts`, which the charge at the end would be refused by.
     """
     charge_route(hold.kind)
     check_texts(hold.operation, hold.kind, hold.reference)
@@ -115,9 +115,12 @@ def _check_usage(usage: CapUsage, api_key_id: UUID | None, day: date | None) -> 
         raise ValueError("the usage is of another key than the spend")
     if usage.day != day:
         raise ValueError(f"the usage is of {usage.day}, the spend of {day}")
+    if isinstance(day, datetime):  # which is a date to Python and to type checkers, too
+        raise TypeError(f"a cap counts for a day, and {day} is an instant")
 
 
 def _check_open(funds: Funds, usage: CapUsage, hold: Hold) -> None:
+    check_amount(hold.amount)
     _check_usage(usage, hold.api_key_id, hold.cap_day)
     if hold.amount > funds.held or hold.amount > usage.held:
         raise ValueError("the hold was released or settled already")
@@ -130,6 +133,8 @@ def is_sufficient(available: int, used: int, daily_cap: int | None, amount: int)
 
 def _admit(funds: Funds, usage: CapUsage, daily_cap: int | None, amount: int) -> None:
     check_amount(amount)
+    if daily_cap is not None and type(daily_cap) is not int:  # nothing exceeds NaN
+        raise ValueError("a daily cap is a whole number of credits")
     available = funds.balance - funds.held
     if available < amount:
         raise InsufficientCredits(amount, available)
@@ -140,7 +145,8 @@ def _admit(funds: Funds, usage: CapUsage, daily_cap: int | None, amount: int) ->
 def release(funds: Funds, usage: CapUsage, hold: Hold) -> Reserved:
     """Give a hold back: the work did not happen. It must be found, and deleted, under the account's lock.
 
-    Raises `ValueError` where it was released or settled already, or the usage is another key's or day's.
+    Raises `ValueError` where it was released or settled already, `take` would refuse its amount, or the usage
+    is another key's or day's.
     """
     _check_open(funds, usage, hold)
     return Reserved(with_held(funds, funds.held - hold.amount), evolve(usage, held=usage.held - hold.amount))
@@ -190,7 +196,7 @@ def charge(
         InvalidAmount: see `check_amount`.
         InsufficientCredits: more than is available.
         CreditCapExceeded: see `take`.
-        ValueError: the usage is another day's, or the kind is no charge's.
+        ValueError: the usage is another day's, the cap is no whole number, or the kind is no charge's.
     """
     _check_usage(usage, usage.api_key_id, cap_day(at))
     _admit(funds, usage, daily_cap, amount)

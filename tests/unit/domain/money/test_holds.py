@@ -378,6 +378,36 @@ def test_a_usage_is_in_whole_credits(field: str, value: Any) -> None:
         CapUsage(KEY, DAY, **{field: value})
 
 
+@pytest.mark.spec("5/7")
+@pytest.mark.parametrize("cap", [float("nan"), 20.0, True, "20"])
+def test_a_cap_that_is_no_whole_number_admits_nothing(cap: Any) -> None:
+    """No comparison with NaN is true, so that no spend would exceed it."""
+    usage, reference = CapUsage(KEY, cap_day(MIDNIGHT)), Reference("meeting", "7")
+    for admit in (
+        lambda: take(FULL, usage, cap, hold_of(1)),
+        lambda: charge(FULL, usage, cap, UUID(int=2), "meeting:7", 1, reference, MIDNIGHT),
+    ):
+        with pytest.raises(ValueError, match=r"^a daily cap is a whole number of credits$"):
+            admit()
+
+
+@pytest.mark.spec("5/7")
+def test_an_instant_is_no_cap_day_because_each_would_have_a_cap_of_its_own() -> None:
+    with pytest.raises(
+        TypeError, match=r"^a cap counts for a day, and 2026-12-01 17:00:00\+00:00 is an instant$"
+    ):
+        take(FULL, CapUsage(KEY, MIDNIGHT), 20, hold_of(5, MIDNIGHT))
+
+
+@pytest.mark.parametrize("amount", [-5, 0, True])
+def test_a_hold_that_take_would_refuse_is_neither_released_nor_settled(amount: Any) -> None:
+    funds, usage, hold = Funds(ACCOUNT, 100, held=5), CapUsage(KEY, DAY, held=5), hold_of(amount)
+    with pytest.raises(ledger.InvalidAmount):
+        release(funds, usage, hold)
+    with pytest.raises(ledger.InvalidAmount):
+        settle(funds, usage, hold, 5, UUID(int=2), MIDNIGHT)
+
+
 class ShopKind(StrEnum):
     """The words of an embedder."""
 
