@@ -11,8 +11,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -237,3 +239,38 @@ def test_without_a_server_the_balancer_answers_in_the_form_of_the_api(tmp_path: 
     assert answer.headers["retry-after"] == "5"
     assert answer.json()["error"].keys() == {"code", "message", "docs_url", "request_id", "details"}
     assert answer.json()["error"]["code"] == "service_unavailable"
+
+
+class DyingServer(BaseHTTPRequestHandler):
+    """A server that is ready, and ends within any other request."""
+
+    def do_GET(self) -> None:
+        self.close_connection = True
+        if self.path == "/readyz":
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_where_a_server_ends_within_a_request_the_balancer_answers_in_the_form_of_the_api(
+    tmp_path: Path,
+) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), DyingServer)
+    place = f"127.0.0.1:{server.server_address[1]}"
+    with ExitStack() as stack:
+        stack.callback(server.server_close)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        stack.callback(server.shutdown)
+        url, _ = stack.enter_context(balanced_hosts([place, place], tmp_path))
+        http = stack.enter_context(httpx.Client(trust_env=False))
+        until(lambda: listens(urlsplit(url).port), "the balancer listens")
+        answer = http.get(f"{url}/api/v1/me")
+    assert (answer.status_code, answer.headers["content-type"]) == (502, "application/json")
+    assert answer.json()["error"].keys() == {"code", "message", "docs_url", "request_id", "details"}
+    assert answer.json()["error"]["code"] == "internal_error"
+    assert "http-error status 504 content-type application/json" in (DEPLOY / "haproxy.cfg").read_text(
+        "utf-8"
+    )
