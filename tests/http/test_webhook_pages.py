@@ -7,8 +7,10 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from meetcore.adapters.http.docs import page_source
+from meetcore.adapters.web.formats import format_day
 from meetcore.adapters.web.texts import ERROR_TEXTS
-from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.meetings.schedule import WIB, utc_text
+from meetcore.domain.notes.notes import Language
 from tests.support.api_harness import Customer
 from tests.support.pages import form_fields
 from tests.support.texts import assert_contains
@@ -185,6 +187,30 @@ async def test_a_delivery_renews_its_pages_while_an_attempt_is_near(
         )  # fmt: skip
         for each in (page, delivery[1]):
             assert (LIVE in (await browser.get(each)).text) is is_live, (wait, each)
+
+
+async def test_a_delivery_behind_a_webhook_that_waits_is_shown_with_the_day_and_time_of_its_post(
+    customer: Customer, visitors: Visitors
+) -> None:
+    """It is due, and posted when the wait of its webhook is over."""
+    browser, webhook = await visitors.member(customer.account_id), await customer.make_webhook()
+    made = await customer.post("/meetings", customer.harness.body())
+    page = f"/dashboard/webhooks/{webhook['id']}"
+    [waits] = await customer.query(
+        "UPDATE webhook_endpoints SET consecutive_failures = 12, next_post_at = now() + interval '25 hours'"
+        " WHERE id = %s RETURNING next_post_at", webhook["id"],
+    )  # fmt: skip
+    [delivery] = await customer.query(
+        "UPDATE deliveries SET status = 'pending', lease_token = NULL, due_at = now() - interval '1 minute'"
+        " WHERE endpoint_id = %s RETURNING id", webhook["id"],
+    )  # fmt: skip
+    at, request = waits["next_post_at"], made.headers["x-request-id"]
+    record = (await customer.get(f"/webhooks/{webhook['id']}/deliveries/{delivery['id']}")).json()
+    assert record["next_attempt_at"] == utc_text(at)
+    day, minute = format_day(at, Language.ENGLISH), f"{at.astimezone(WIB):%H:%M}"
+    for each in (page, f"{page}/deliveries/{delivery['id']}", f"/dashboard/requests/{request}"):
+        text = html.unescape((await browser.get(each)).text).replace("\N{NO-BREAK SPACE}", " ")
+        assert_contains(text, f"{day}, {minute}", absent=(LIVE,))
 
 
 async def test_a_refused_url_is_corrected(customer: Customer, visitors: Visitors) -> None:

@@ -58,7 +58,8 @@ WITH caused AS MATERIALIZED (
     WHERE d.account_id = %(account_id)s AND d.event_kind IN ('note.completed', 'note.failed')
         AND d.event_id IN (SELECT id FROM caused WHERE kind IN ('note.completed', 'note.failed'))
 )
-SELECT w.id, w.event_id, w.event_kind, w.status, w.created_at, w.due_at AS next_attempt_at, w.attempts_made, p.url,
+SELECT w.id, w.event_id, w.event_kind, w.status, w.created_at,
+    w.due_at + greatest(p.next_post_at - w.due_at, interval '0') AS next_attempt_at, w.attempts_made, p.url,
     coalesce(t.status_code, w.success_status_code) AS last_status_code, t.error AS last_error, w.endpoint_id
 FROM sent w
 JOIN webhook_endpoints p ON p.account_id = w.account_id AND p.id = w.endpoint_id

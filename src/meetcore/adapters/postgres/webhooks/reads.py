@@ -1,8 +1,11 @@
 """Reads of endpoints, deliveries and events."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Final
 from uuid import UUID
+
+from attrs import evolve
 
 from meetcore.adapters.postgres.columns import Columns, Row, readable, utc
 from meetcore.adapters.postgres.repository import NEWEST, OLDEST, Reads, load_statements
@@ -15,7 +18,7 @@ from meetcore.adapters.postgres.webhooks.rows import (
     event_context,
 )
 from meetcore.domain.ids import first_id
-from meetcore.domain.webhooks.deliveries import Attempt, DeliveryStatus
+from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import EncodedEvent, EventKind
 from meetcore.domain.webhooks.views import (
@@ -114,12 +117,20 @@ def _histories(found: Sequence[Row], columns: Columns[Attempt]) -> list[Delivery
             gathered.setdefault(row["delivery_id"], []).append(row)
     return [
         DeliveryHistory(
-            DELIVERY.read(of_one[0]),
+            _as_posted(DELIVERY.read(of_one[0]), of_one[0]["waits_until"]),
             tuple(columns.read(row) for row in of_one if row["number"] is not None)
             + tuple(SHOWN_SUCCESS.read(row) for row in of_one[:1] if row["success_at"] is not None),
         )
         for of_one in gathered.values()
     ]
+
+
+def _as_posted(delivery: Delivery, waits_until: datetime | None) -> Delivery:
+    """Show what is due behind an endpoint that waits with the time of the endpoint's next post."""
+    due = delivery.next_attempt_at
+    if due is None or waits_until is None or waits_until <= due:
+        return delivery
+    return evolve(delivery, next_attempt_at=utc(waits_until))
 
 
 class EventReads(Reads):

@@ -12,7 +12,7 @@ WHERE w.account_id = %(account_id)s AND w.id < %(before)s ORDER BY w.id DESC LIM
 -- without a delivery where the endpoint has none. The inner limit is for the planner: of a parameter it would expect a
 -- tenth of the table, and sort that instead of reading an index backwards. The attempts are sorted inside, which keeps
 -- the planner from joining whole tables: it looks them up for one delivery after another.
-SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
+SELECT w.account_id, w.id AS endpoint_id, w.next_post_at AS waits_until, d.*, a.*
 FROM webhook_endpoints w
 LEFT JOIN LATERAL (
     SELECT * FROM (
@@ -30,7 +30,7 @@ WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
 ORDER BY d.delivery_id DESC, a.number
 
 -- find_delivery: One delivery with its attempts, if its endpoint is still there.
-SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
+SELECT w.account_id, w.id AS endpoint_id, w.next_post_at AS waits_until, d.*, a.*
 FROM webhook_endpoints w
 CROSS JOIN LATERAL (
     SELECT {DELIVERY.select}, {SHOWN_SUCCESS.select} FROM deliveries d
