@@ -11,6 +11,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Annotated, Final, Unpack
@@ -47,9 +48,7 @@ def listen(*, forward_to: str, type_: Annotated[customer.Repeated, Parameter(nam
         Only these, such as meeting.created.
     """
     with customer.reported():
-        parts = urlsplit(forward_to)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("--forward-to is an http or https address, such as http://localhost:3000/hook")
+        _check_address(forward_to)
         access = customer.read_access()
         secret = secret_of(access)
         with (
@@ -63,6 +62,17 @@ def listen(*, forward_to: str, type_: Annotated[customer.Repeated, Parameter(nam
             for event in feed.follow():
                 outcome = forward(http, forward_to, secret, event)
                 say(f"{time.strftime('%H:%M:%S')}  {event['type']:<22}  {event['id']}  {outcome}")
+
+
+def _check_address(url: str) -> None:
+    """Raise `ValueError` for what no event can be posted to, whatever answers there."""
+    with suppress(ValueError, httpx.InvalidURL):
+        parts = urlsplit(url)
+        httpx.URL(url)
+        is_port = parts.port is None or parts.port > 0  # reading it raises for what is no port
+        if parts.scheme in ("http", "https") and parts.hostname and is_port and " " not in parts.netloc:
+            return
+    raise ValueError("--forward-to is an http or https address, such as http://localhost:3000/hook")
 
 
 def secret_of(access: customer.Access) -> str:

@@ -235,6 +235,19 @@ def test_an_address_that_is_impossible_is_a_setting() -> None:
     assert "https" in done.stderr
 
 
+@pytest.mark.parametrize("address", [
+    "localhost:3000", "ftp://localhost/hook", "http:///hook", "http://localhost:abc/hook",
+    "http://localhost:99999/hook", "http://local host/hook", "http://localhost/\x7f", "http://[::1/hook",
+])  # fmt: skip
+def test_an_address_that_nothing_could_be_posted_to_is_refused_before_the_first_event(address: str) -> None:
+    done = run("listen", "--forward-to", address, url="https://m.example")
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "meetcore: --forward-to is an http or https address, such as http://localhost:3000"
+    )
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_reader_that_stops_early_ends_a_call_without_a_word(tmp_path: Path) -> None:
     (program := tmp_path / "program.py").write_text(WITHOUT)
     pages = [answer(200, {"data": [{"n": "x" * 100_000}] * 9, "next_cursor": None})]
