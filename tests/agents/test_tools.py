@@ -141,6 +141,10 @@ def test_the_way_to_notes_is_described_in_its_order() -> None:
     assert places == sorted(places)
 
 
+def test_an_agent_is_told_to_ask_for_few_notes_which_are_long(tools: dict[str, Tool]) -> None:
+    assert "Each has its whole transcript: ask for few by limit." in (tools["list_notes"].description or "")
+
+
 def test_filters_and_pages_are_arguments_of_a_list(tools: dict[str, Tool]) -> None:
     properties = tools["list_meetings"].input_schema["properties"]
     assert properties.keys() == {"limit", "cursor", "status", "from", "to"}

@@ -166,7 +166,7 @@ async def create_note(use: UseCases, request: OperationRequest) -> Outcome:
     summary="List the notes, the newest first",
     about="Each with all of its content: ask for small pages.",
     for_agents="Use it to find the notes of a meeting by meeting_id, those on a recording by recording_id, or the latest "
-    "of all.",
+    "of all. Each has its whole transcript: ask for few by limit.",
     example=examples.page_of(examples.NOTE),
 )
 async def list_notes(use: UseCases, request: OperationRequest) -> answers.ApiResponse:
