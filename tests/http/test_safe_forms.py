@@ -88,6 +88,22 @@ async def test_what_cannot_be_undone_asks_first(customer: Customer, visitors: Vi
     assert (await browser.get(hook)).status_code == 404
 
 
+@pytest.mark.parametrize(("overlap_h", "is_asked"), [("0", True), ("soon", True), ("1", False)])
+async def test_a_key_that_stops_at_once_is_replaced_after_a_question(
+    overlap_h: str, is_asked: bool, customer: Customer, visitors: Visitors
+) -> None:
+    browser, key = await visitors.member(customer.account_id), customer.key.key
+    path = f"/dashboard/keys/{key.id}/roll"
+    answer = await browser.post(path, form_key="a", overlap_h=overlap_h)
+    assert (f"<h1>Replace the key {key.name}?" in html.unescape(answer.text)) is is_asked
+    assert (await customer.get("/me")).status_code == 200
+    if is_asked:
+        fields = form_fields(answer.text, path) | {"confirmed": "yes"}
+        done = await browser.post(path, **{name: fields[name] for name in fields if name != "form_token"})
+        assert f"Your new key: {key.name}" in html.unescape(done.text)
+        assert (await customer.get("/me")).status_code == 401
+
+
 async def test_a_meeting_that_is_over_is_refused_without_a_question(
     customer: Customer, visitors: Visitors
 ) -> None:

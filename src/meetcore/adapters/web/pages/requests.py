@@ -113,14 +113,37 @@ async def change_cap(visit: Visit) -> Response:
     return see_other(f"{KEYS}?done=cap_changed")
 
 
-@Page("POST", f"{KEYS}/{{id}}/roll", Action.MANAGE_KEYS, needs_fresh=True)
+async def _find_key(visit: Visit) -> ApiKey:
+    key_id, found = visit.path_id("key"), await visit.use.keys.list_use(visit.signed_in)
+    return require_record(next((use.key for use in found if use.key.id == key_id), None), "key")
+
+
+def _read_overlap(visit: Visit) -> int:
+    text = visit.form.get("overlap_h", "")
+    return int(text) if text in map(str, OVERLAPS_H) else 0
+
+
+async def _ask_to_roll(visit: Visit) -> Question | None:
+    """Ask about a key that would stop at once."""
+    if _read_overlap(visit):
+        return None
+    return Question(
+        visit.text("Replace the key %(name)s?", name=(await _find_key(visit)).name),
+        visit.text(
+            "Requests with the old key are refused at once, and it cannot be made to work again. To change "
+            "without a gap, choose for how long both work."
+        ),
+        visit.text("Replace the key"),
+    )
+
+
+@Page("POST", f"{KEYS}/{{id}}/roll", Action.MANAGE_KEYS, needs_fresh=True, ask=_ask_to_roll)
 async def roll_key(visit: Visit) -> Response:
     """Replace a key and show the new one once."""
-    text = visit.form.get("overlap_h", "")
-    overlap_h = int(text) if text in map(str, OVERLAPS_H) else 0
+    use, key_id = visit.use.keys, visit.path_id("key")
     try:
-        minted = await visit.use.keys.roll(
-            visit.signed_in, visit.client_address, visit.path_id("key"), overlap_h, _new_id(visit)
+        minted = await use.roll(
+            visit.signed_in, visit.client_address, key_id, _read_overlap(visit), _new_id(visit)
         )
     except DomainError as refusal:
         return await _list(visit, errors=forms.explain(visit.look, refusal))
@@ -128,11 +151,7 @@ async def roll_key(visit: Visit) -> Response:
 
 
 async def _ask_to_revoke(visit: Visit) -> Question:
-    key_id = visit.path_id("key")
-    found = next(
-        (use.key for use in await visit.use.keys.list_use(visit.signed_in) if use.key.id == key_id), None
-    )
-    key = require_record(found, "key")
+    key = await _find_key(visit)
     if key.client_id is not None:
         return Question(
             visit.text("Revoke the access of %(name)s?", name=key.name),
