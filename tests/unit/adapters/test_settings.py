@@ -169,7 +169,10 @@ IMPOSSIBLE: dict[str, tuple[str, tuple[str, ...]]] = {
         f"{name}_RETENTION_DAYS": (f"a whole number from {least} to", (f"{least - 1}", "36501", "9999999"))
         for name, least in {"RECORDING": 1, "MEETING": 0, "NOTE": 0, "EVENT": 14}.items()
     },
-    "TRANSCRIPT_WAIT_S": ("", ("-1", "1.5", "half an hour", "\u0661")),
+    "TRANSCRIPT_WAIT_S": ("", ("-1", "1.5", "half an hour", "\u0661", "31536001", "9" * 30)),
+    "MEETING_EMPTY_FOR_S": ("a whole number from 1 to", ("0", "31536001", "1000000000000")),
+    "WEBHOOK_RETRY_SCHEDULE": ("whole seconds", ("-1", "1.5", "5,nan", "5,31536001", "1000000000000000")),
+    "NOTE_RETRY_SCHEDULE": ("whole seconds", ("5,31536001",)),
 }  # fmt: skip
 
 
@@ -184,6 +187,14 @@ def test_an_impossible_value_is_refused_by_name_and_not_shown(
             load_settings()
         assert str(caught.value).startswith(f"MEETCORE_{variable} must be {form}"), value
         assert_contains(str(caught.value), absent=("hunter2", "mail.example"))
+
+
+def test_a_year_of_seconds_is_the_longest_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TRANSCRIPT_WAIT_S", "MEETING_EMPTY_FOR_S", "WEBHOOK_RETRY_SCHEDULE", "NOTE_RETRY_SCHEDULE"):
+        monkeypatch.setenv(f"MEETCORE_{name}", "31536000")
+    settings = load_settings()
+    assert settings.transcript_waited_s == settings.meeting_empty_for_s == 31_536_000
+    assert settings.retry_schedule.delays_s == settings.note_schedule.delays_s == (31_536_000,)
 
 
 def test_the_settings_of_traces(monkeypatch: pytest.MonkeyPatch) -> None:

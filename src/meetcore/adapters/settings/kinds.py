@@ -69,9 +69,16 @@ def at_least(lowest: int) -> Rule:
     return Rule(f"must be a whole number of at least {lowest}", lambda number: number >= lowest)
 
 
+def from_to(lowest: int, highest: int) -> Rule:
+    """Return the rule of a whole number in a range."""
+    return Rule(
+        f"must be a whole number from {lowest} to {highest}", lambda number: lowest <= number <= highest
+    )
+
+
 def days(lowest: int) -> Rule:
     """Return the rule of a whole number of days, at most a century: dates have their limits."""
-    return Rule(f"must be a whole number from {lowest} to 36500", lambda number: lowest <= number <= 36_500)
+    return from_to(lowest, 36_500)
 
 
 def one_of(*values: str) -> Rule:
@@ -211,13 +218,17 @@ _WORD = Rule("must be one word of ASCII, as it is shown at the provider", _is_on
 _FIELD_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
 
+_MAX_S = retry_schedule.MAX_DELAY_S
+"""A year: what waits for thousands of them has no date to wait for."""
+
 Positive = Annotated[int, at_least(1)]
+Seconds = Annotated[int, from_to(1, _MAX_S)]
 AtLeastZero = Annotated[int, at_least(0)]
 SecondsOrEmpty = Annotated[
     str,
     or_empty(
-        "must be a whole number of at least 0, or empty for what fits the provider",
-        lambda text: text.isascii() and text.isdigit(),
+        f"must be a whole number from 0 to {_MAX_S}, or empty for what fits the provider",
+        lambda text: text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= _MAX_S,
     ),
 ]
 Percent = Annotated[int, Rule("must be from 1 to 100", lambda percent: 1 <= percent <= 100)]
@@ -242,7 +253,7 @@ SpokenLanguage = Annotated[
     ),
 ]
 Duration = Annotated[str, Rule("must be a duration such as 24h, 90m or 3600 (seconds), or 0", duration_s)]
-Schedule = Annotated[str, Rule("must be whole seconds, comma separated", schedule)]
+Schedule = Annotated[str, Rule(f"must be whole seconds up to {_MAX_S}, comma separated", schedule)]
 PrivateNetworks = Annotated[str, Rule("must be networks such as 10.0.0.0/8, comma separated", networks)]
 PublicNetworks = Annotated[str, Rule("must be networks such as 203.0.113.0/24, comma separated", networks)]
 SecretFields = Annotated[

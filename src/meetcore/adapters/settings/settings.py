@@ -124,7 +124,7 @@ class Settings:
     notes_in_flight: kinds.Positive = 4
     note_retry_schedule: kinds.Schedule = _NOTE_DELAYS
     transcript_wait_s: kinds.SecondsOrEmpty = ""
-    meeting_empty_for_s: kinds.Positive = int(DEFAULT_EMPTY_FOR.total_seconds())
+    meeting_empty_for_s: kinds.Seconds = int(DEFAULT_EMPTY_FOR.total_seconds())
     secrets_key: SecretStr = _NONE
     # What `meetcore secrets derive` says has to be kept of keys that are removed from secrets_key.
     ledger_keys: SecretStr = _NONE

@@ -20,6 +20,9 @@ DEFAULT_DELAYS_S = (
 NOTE_DELAYS_S = (5, 30, 2 * _MINUTE, 10 * _MINUTE, 30 * _MINUTE, _HOUR, 3 * _HOUR, 6 * _HOUR)
 """The same between one try of a note's step and the next: nine tries in half a day."""
 
+MAX_DELAY_S = 365 * 24 * _HOUR
+"""The longest delay of a schedule: with one of thousands of years no date is left for the attempt."""
+
 MAX_JITTER = 0.2
 """The largest share of a delay that is added to it, so that failures of one moment spread out."""
 
@@ -45,6 +48,8 @@ class RetrySchedule:
             raise ValueError("a delay before a retry is a whole number of seconds")
         if any(delay_s < 0 for delay_s in delays_s):
             raise ValueError("a delay before a retry cannot be negative")
+        if any(delay_s > MAX_DELAY_S for delay_s in delays_s):
+            raise ValueError(f"a delay before a retry is at most {MAX_DELAY_S} seconds")
 
 
 def next_attempt(

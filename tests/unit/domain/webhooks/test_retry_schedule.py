@@ -70,6 +70,13 @@ def test_a_delay_is_a_whole_number_of_seconds(delay: Any) -> None:
         RetrySchedule((5, delay))
 
 
+def test_a_delay_is_a_year_at_most_beyond_which_dates_end() -> None:
+    year_s = 365 * 86_400
+    assert next_attempt(RetrySchedule((year_s,)), 1, NOW, 0) == NOW + timedelta(days=365)
+    with pytest.raises(ValueError, match=r"^a delay before a retry is at most 31536000 seconds$"):
+        RetrySchedule((5, year_s + 1))
+
+
 @given(retry_schedules(), st.integers(0, 20), jitters())
 def test_an_endpoint_waits_from_its_eighth_failure_on_for_an_hour_at_most(
     schedule: RetrySchedule, failures: int, jitter: float
