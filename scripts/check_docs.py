@@ -68,7 +68,7 @@ MUST = {
     "room_key": "base64url of 32 bytes",
     "home_page": "`true` or `false`",
     "media_cpu_percent": "from 10 to 100, or 0",
-    "drain_s": "a whole number of at least 0",
+    "drain_s": "a whole number from 0 to 3600",
     "meeting_retention_days": "a whole number from 0 to 36500",
     "note_retention_days": "a whole number from 0 to 36500",
     "four_eyes_above": "a whole number of at least 0",

@@ -170,6 +170,8 @@ IMPOSSIBLE: dict[str, tuple[str, tuple[str, ...]]] = {
         for name, least in {"RECORDING": 1, "MEETING": 0, "NOTE": 0, "EVENT": 14}.items()
     },
     "TRANSCRIPT_WAIT_S": ("", ("-1", "1.5", "half an hour", "\u0661", "31536001", "9" * 30)),
+    "DRAIN_S": ("a whole number from 0 to 3600", ("-1", "3601", "5000000")),
+    "DATABASE_TIMEOUT_S": ("a whole number from 3 to 3600", ("2", "3601", "100000000")),
     "MEETING_EMPTY_FOR_S": ("a whole number from 1 to", ("0", "31536001", "1000000000000")),
     "WEBHOOK_RETRY_SCHEDULE": ("whole seconds", ("-1", "1.5", "5,nan", "5,31536001", "1000000000000000")),
     "NOTE_RETRY_SCHEDULE": ("whole seconds", ("5,31536001",)),

@@ -106,7 +106,7 @@ class Settings:
     webhook_posts_per_host: kinds.Positive = 16
     webhook_posts_in_flight: kinds.Positive = 500
     connections: kinds.Positive = 1000
-    drain_s: kinds.AtLeastZero = 5
+    drain_s: Annotated[int, kinds.from_to(0, 3_600)] = 5
     trusted_proxies: kinds.PrivateNetworks = ""
     # Of what other accounts left of the day's creations that the provider allows its hosts.
     account_creations_percent: kinds.Percent = DEFAULT_SHARE_PERCENT
@@ -134,7 +134,7 @@ class Settings:
     database_pool_size: kinds.Positive = 10
     # A standby that lists are read from.
     database_read_url: kinds.DatabaseUrl = _NONE
-    database_timeout_s: Annotated[int, kinds.at_least(3)] = 12
+    database_timeout_s: Annotated[int, kinds.from_to(3, 3_600)] = 12
     verify_every: kinds.Duration = "24h"
     # Without a collector nothing is recorded.
     traces_url: kinds.TracesAddress = ""
