@@ -15,7 +15,7 @@ import pytest
 from attrs import evolve
 
 from meetcore.composition.application import Application
-from meetcore.domain.errors import Conflict
+from meetcore.domain.errors import Conflict, Unprocessable
 from meetcore.domain.mails.topics import MailTopic
 from meetcore.domain.members.roles import Role
 from meetcore.domain.money.views import TransactionFilter
@@ -124,6 +124,8 @@ async def test_one_export_of_an_account_is_made_at_a_time(customer: Customer) ->
     pieces = await export(customer.account_id)
     first = await anext(pieces)
     assert customer.account_id in export.running
+    with pytest.raises(Unprocessable):
+        await export(customer.account_id)
     browser_gave_up = pieces
     await browser_gave_up.aclose()
     assert export.running == set()
@@ -150,8 +152,17 @@ async def live(customer: Customer) -> dict[str, Any]:
     """A life in which something of every kind is kept; returns its notes."""
     await customer.make_webhook(description="RAHASIA hook")
     note = await a_note(customer)
+    await customer.query(
+        "INSERT INTO transcript_chunks SELECT account_id, id, 'x', 0, 'x' FROM recordings WHERE id = %s",
+        note["recording_id"],
+    )
+    await customer.query(
+        "INSERT INTO mails (id, account_id, recipient, kind, language, created_at, failed_at, attempts_made)"
+        " VALUES (gen_random_uuid(), %s, 'RAHASIA', 'invitation', 'id', now(), now(), 1)",
+        customer.account_id,
+    )
     meeting = await customer.make_meeting(title="RAHASIA rapat", description="RAHASIA agenda")
-    await customer.delete(f"/meetings/{meeting['id']}")
+    await customer.delete(f"/meetings/{meeting['id']}", idem="RAHASIA")
     return note
 
 
@@ -179,6 +190,13 @@ async def test_an_erased_account_keeps_its_ledger_and_nothing_else(
     invited = f"tamu-{uuid4().hex}@example.com"
     await browser.post("/dashboard/team/invitations", email=invited, role="viewer")
     assert invited in await texts_of(harness, customer.account_id)
+    tables = (
+        "events", "deliveries", "webhook_endpoints", "transcript_chunks", "mails", "memberships",
+        "idempotency_keys",
+    )  # fmt: skip
+    of_account = "SELECT 1 FROM {} WHERE account_id = %s"
+    for table in tables:
+        assert await customer.query(of_account.format(table), customer.account_id), table
     wrong = await browser.post(ERASE, account_id="x")
     assert wrong.status_code == 422
     assert "Nothing was erased" in wrong.text
@@ -200,16 +218,8 @@ async def test_an_erased_account_keeps_its_ledger_and_nothing_else(
     left = await texts_of(harness, customer.account_id)
     for text in ("RAHASIA", customer.email, "Sari Dewi", invited):
         assert text not in left
-    for table in (
-        "events",
-        "deliveries",
-        "webhook_endpoints",
-        "transcript_chunks",
-        "mails",
-        "memberships",
-        "idempotency_keys",
-    ):
-        assert await customer.query(f"SELECT 1 FROM {table} WHERE account_id = %s", customer.account_id) == []
+    for table in tables:
+        assert await customer.query(of_account.format(table), customer.account_id) == [], table
     account = await customer.application.ports.registry.find_account(customer.account_id)
     assert (account.full_name, account.suspended_at is not None) == ("Erased", True)
     entries = await customer.application.ports.queries.list_transactions(

@@ -100,8 +100,13 @@ async def test_a_list_of_payments_has_pages(customer: Customer, visitors: Visito
         first,
     )
     page = html.unescape((await browser.get(f"{PAYMENTS}?show=all")).text)
-    older = page.split(f'href="{PAYMENTS}?show=all&before=')[1].split('"')[0]
-    assert (await browser.get(f"{PAYMENTS}?show=all&before={older}")).status_code == 200
+    before = page.split(f'href="{PAYMENTS}?show=all&before=')[1].split('"')[0]
+    older = (await browser.get(f"{PAYMENTS}?show=all&before={before}")).text
+    newer, older_ids = (
+        set(re.findall(f'href="{PAYMENTS}/([0-9a-f-]{{36}})"', text)) for text in (page, older)
+    )
+    assert older_ids
+    assert newer & older_ids == set()
 
 
 async def test_one_payment_is_shown_with_everything(customer: Customer, visitors: Visitors) -> None:
