@@ -168,7 +168,9 @@ async def test_json_that_is_no_object_of_stripes_is_unknown(stripe: Stripe, body
         await stripe.gateway.open_checkout(order_for(stripe.rig))
     with pytest.raises(GatewayUnknown):
         await stripe.gateway.find(payment)
-    stripe.stand_in.faults.clear()
+    with pytest.raises(GatewayUnknown):
+        await stripe.gateway.refund(payment, refund_of(payment, 5_000))
+    assert stripe.stand_in.faults.planned == ()
 
 
 async def test_a_session_that_is_not_there_is_looked_for_by_the_payment(stripe: Stripe):

@@ -192,7 +192,7 @@ class StripeGateway:
                         },
                         {"idempotency_key": f"refund-{payment.id}"},
                     )
-        return _REFUNDS.get(made.status or "", RefundState.UNDER_WAY)
+                return _REFUNDS.get(made.status or "", RefundState.UNDER_WAY)
 
     async def _paid_intent(self, payment: Payment) -> str:
         session = await self._session(payment)
