@@ -216,20 +216,26 @@ async def test_noise_of_any_kind_ends_in_an_answer(form: Form, kept: int, tail: 
         "#EXTM3U\n#EXTINF:10,\n{secret}\n#EXT-X-ENDLIST\n",
         "#EXTM3U\n#EXTINF:10,\nhttp://127.0.0.1:{port}/x.ts\n#EXT-X-ENDLIST\n",
         "ffconcat version 1.0\nfile {secret}\n",
+        "ffconcat version 1.0\nfile http://127.0.0.1:{port}/x.ts\n",
         "<?xml version='1.0'?><MPD xmlns='urn:mpeg:dash:schema:mpd:2011'><BaseURL>{secret}</BaseURL></MPD>",
         "v=0\nc=IN IP4 127.0.0.1\nm=audio {port} RTP/AVP 0\n",
     ],
 )
-async def test_no_file_makes_us_read_another(editor: AvAudioEditor, content: str, tmp_path: Path):
+async def test_no_file_makes_us_read_another(process_editor: AvAudioEditor, content: str, tmp_path: Path):
     secret = tmp_path / "secret.wav"
     secret.write_bytes(tones(FORMS[4], 2.0, (1.0,)))
     visitors: list[object] = []
-    server = await asyncio.start_server(lambda *pair: visitors.append(pair), "127.0.0.1", 0)
+
+    def visited(_: object, writer: asyncio.StreamWriter) -> None:
+        visitors.append(writer)
+        writer.close()
+
+    server = await asyncio.start_server(visited, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
         text = content.format(secret=secret, port=port).encode()
-        with holding(editor, text) as media, pytest.raises(MediaUnreadable):
-            await editor.measure(media)
+        with holding(process_editor, text) as media, pytest.raises(MediaUnreadable):
+            await process_editor.measure(media)
     assert visitors == []
 
 

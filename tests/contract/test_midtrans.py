@@ -10,6 +10,7 @@ from attrs import evolve
 
 from meetcore.adapters.midtrans import MidtransAccess, midtrans_notifications
 from meetcore.domain.payments.payments import GatewayStatus, PaymentStatus
+from meetcore.domain.payments.refunds import RefundState
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown, NotificationInvalid
 from meetcore.testing.contracts.payments import (
     LATER,
@@ -242,7 +243,8 @@ async def test_a_refusal_in_the_body_is_one(midtrans: Midtrans, code: str):
 
 async def test_a_documented_refund_is_done(midtrans: Midtrans):
     midtrans.stand_in.faults.plan(canned("midtrans.refund.answer", "refund"))
-    await midtrans.gateway.refund(fact_payment(), refund_of(fact_payment(), 10_000))
+    state = await midtrans.gateway.refund(fact_payment(), refund_of(fact_payment(), 10_000))
+    assert state is RefundState.SENT
 
 
 @pytest.mark.parametrize("name", ["midtrans.refund.denied", "midtrans.refund.duplicate"])

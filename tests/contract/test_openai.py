@@ -40,6 +40,7 @@ from meetcore.testing.ai_server import Fault, Models
 from meetcore.testing.contracts import NoteWriterContract, TranscriberContract
 from meetcore.testing.contracts.notes import MEETINGS
 from meetcore.testing.sounds import silence
+from meetcore.testing.stand_in import Reply, Request, serving
 from tests.contract.ai import NOW, Ai, Lines, access_to, ai_at_hand
 from tests.contract.media import Form, tones
 
@@ -161,12 +162,13 @@ async def test_a_closed_port_is_unavailable(call: AiCall):
 
 
 @both
-async def test_the_proxy_of_the_environment_is_not_used(
-    ai: Ai, call: AiCall, monkeypatch: pytest.MonkeyPatch
-):
+async def test_the_proxy_of_the_environment_is_not_used(call: AiCall, monkeypatch: pytest.MonkeyPatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    await call(ai)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    async with ai_at_hand() as ai:  # a client reads the environment when it is made
+        await call(ai)
 
 
 @pytest.mark.parametrize(("value", "wait_s"), [
@@ -287,10 +289,17 @@ async def test_the_key_is_nowhere_but_in_the_request(ai: Ai):
     assert key not in "".join(shown) + str(logged)
 
 
-async def test_without_a_key_none_is_sent(ai: Ai):
-    async with ai_at_hand(base_url=ai.stand_in.base_url, api_key="") as other:
+async def test_without_a_key_none_is_sent():
+    sent: list[object] = []
+
+    async def answer(request: Request) -> Reply:
+        sent.append(request.headers.get("authorization"))
+        return Reply(401)
+
+    async with serving(answer) as port, ai_at_hand(base_url=f"http://127.0.0.1:{port}/v1", api_key="") as ai:
         with pytest.raises(AiUnavailable):
-            await writes(other)
+            await writes(ai)
+    assert sent == [None]
     assert "api_key" not in repr(AiAccess("http://x/v1", "sk-1", "a", "b"))
 
 

@@ -251,7 +251,8 @@ class PartsInMemory:
         return self.parts.get(name)
 
     async def keep(self, name: str, text: str) -> None:
-        """Keep a part."""
+        """Keep a part, which no writer makes again."""
+        assert name not in self.parts, "a part that was kept is made again"
         self.parts[name] = text
 
 
