@@ -19,7 +19,7 @@ from meetcore.usecases.requests.erasure import Purge
 from tests.support.fakes import FakeMailer, FakeMailTexts
 from tests.unit.usecases.application import ApplicationHarness, request
 from tests.unit.usecases.fakes import recorded
-from tests.unit.usecases.note_scenario import NoteScenario
+from tests.unit.usecases.note_scenario import NoteScenario, note_asked
 
 
 async def test_an_application_without_a_workers_ports_repeats_nothing(harness: ApplicationHarness) -> None:
@@ -79,14 +79,16 @@ async def test_a_file_that_comes_slowly_delays_no_other_recording() -> None:
 
 
 async def test_a_process_that_lacks_the_packages_for_notes_reports_those_that_stay_due() -> None:
-    harness = await ApplicationHarness().start()
-    ports = evolve(harness.process().ports, notes=None, lacks_notes=True)
+    one = await note_asked()
+    ports = evolve(one.harness.process().ports, notes=None, lacks_notes=True)
     reports: list[str] = []
     application = build(ports, Policy(), Reports(overdue_notes=lambda: reports.append("overdue")))
     (task,) = application.periodic_tasks[Part.WEBHOOKS]
     assert (task.name, task.every_s, application.notes) == ("overdue notes", 60.0, None)
-    await task.work()
-    assert reports == []
+    for seconds, expected in ((59, []), (1, ["overdue"])):
+        one.harness.clock.advance(seconds)
+        await task.work()
+        assert reports == expected
 
 
 async def test_mails_are_sent_by_the_workers_of_webhooks_where_there_is_a_mail_server() -> None:
