@@ -32,6 +32,7 @@ from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import VTT, Stretch, take_place
 from tests.e2e.zoom_stack import ZoomStack
 from tests.support.program import IS_LONG, Running, Site, has_fault, until, until_none_left
+from tests.support.running_time import rest
 
 KILLS = 200 if IS_LONG else 6
 WORKERS = 3
@@ -43,7 +44,10 @@ LEASE_S = 2
 MAKERS = 4 if IS_LONG else 2
 PAUSE_S = 0.1
 MAX_WORKER_LIFE_S = 4.0
-"""Enough for real progress, from when a worker has started: twenty expired leases without any fail a note."""
+"""Enough for real progress, from when a worker has started: twenty expired leases without any fail a note.
+
+Counted while this process could run: on a busy machine the workers come no further in the same time.
+"""
 STARTS_EVERY = 4
 """Every so many kills may hit workers that start: on a slow machine most would, and no note would end."""
 
@@ -175,7 +179,7 @@ def rage(storm: Storm) -> int:
                 for worker in workers:
                     worker.wait_until_working()
             # The instant of the kill is the point of it; nothing else is waited for, but that there is work.
-            time.sleep(random.uniform(0.5, MAX_WORKER_LIFE_S))
+            rest(random.uniform(0.5, MAX_WORKER_LIFE_S))
             if is_outage := number % OUTAGE_EVERY == OUTAGE_EVERY - 1:
                 until(lambda: in_progress(storm.site), "a note is in progress", CALM_S)
             died = range(WORKERS) if is_outage else (number % WORKERS,)
