@@ -58,6 +58,17 @@ def waits_for_s(
     return (max((recording.created_at, *ends)) + wait - now).total_seconds()
 
 
+def transcript_wait(recording: Recording, wait: timedelta, *, can_transcribe: bool) -> timedelta:
+    """Return how long transcripts of a recording are waited for, where `wait` is set.
+
+    A provider takes up to twice the time that was recorded. Where nothing here `can_transcribe`, a note that
+    does not wait for it fails for good.
+    """
+    if can_transcribe or not wait:
+        return wait
+    return max(wait, 2 * timedelta(seconds=recording.duration_s))
+
+
 def waits_for_sessions_s(
     recording: Recording, held: Iterable[Session], wait: timedelta, now: datetime
 ) -> float:

@@ -188,8 +188,8 @@ class WriteNotes:
 
     `in_flight` bounds the notes in progress over all workers, and by it the calls to the AI provider: each
     note has one at a time. `lease_s` is how long a dead worker's note waits; it is renewed three times in it.
-    `transcript_wait_s` is how long a note waits for transcripts of the provider's, and for the files of
-    another session of the meeting.
+    `transcript_wait_s` is how long a note waits for transcripts of the provider's, at least without a
+    transcriber (`sources.transcript_wait`), and for the files of another session of the meeting.
     `on_expired_lease` is called with a note that is claimed because its lease expired.
     """
 
@@ -311,6 +311,8 @@ class WriteNotes:
             return _Later(recording, sources.next_look_s(left_s, wait))
         provided = await self.transcribe.read(recording)
         lacking = sources.find_lacking(recording, provided)
+        can_transcribe = self.transcribe.transcriber is not None
+        wait = sources.transcript_wait(recording, wait, can_transcribe=can_transcribe)
         if lacking and (left_s := sources.waits_for_s(recording, lacking, wait, now)) > 0:
             return _Later(recording, sources.next_look_s(left_s, wait))
         if lacking or sources.find_speechless(recording, provided):

@@ -69,6 +69,17 @@ def test_a_transcript_is_waited_for_since_the_first_files_or_the_end_of_the_stre
     assert sources.waits_for_s(recording, sounds, timedelta(seconds=600), now) == expected_s
 
 
+@pytest.mark.parametrize(("set_s", "can_transcribe", "expected_s"), [
+    (1800, True, 1800), (1800, False, 7200), (9000, False, 9000), (0, False, 0),
+])  # fmt: skip
+def test_what_nothing_here_can_make_is_waited_for_twice_as_long_as_it_was_recorded(
+    set_s: float, can_transcribe: bool, expected_s: float
+) -> None:
+    recording, wait = recording_of(1800.0, 1800.0), timedelta(seconds=set_s)
+    waited = sources.transcript_wait(recording, wait, can_transcribe=can_transcribe)
+    assert waited == timedelta(seconds=expected_s)
+
+
 @pytest.mark.parametrize(("held", "expected_s"), [
     ((), 0.0),
     ((Session("known", None, NOW),), 0.0),

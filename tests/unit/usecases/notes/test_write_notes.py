@@ -287,6 +287,20 @@ async def test_after_the_wait_a_note_without_a_transcript_fails_or_is_transcribe
         assert one.note().error == (None if transcribes else describe(NoteFault.NO_TRANSCRIBER))
 
 
+@pytest.mark.parametrize(("transcribes", "waited_s"), [(True, 1800.0), (False, 7200.0)])
+async def test_without_a_transcriber_a_transcript_is_waited_for_twice_the_length_of_the_recording(
+    transcribes: bool, waited_s: float
+) -> None:
+    one = await note_asked(recorded("rapat", 3600.0))
+    since = one.recording.created_at
+    writing = one.harness.write_notes() if transcribes else without_transcriber(one)
+    writing = evolve(writing, transcript_wait_s=Settings(provider="zoom").transcript_waited_s)
+    while one.note().step is NoteStep.FETCH and one.note().error is None:
+        one.harness.clock.advance(one.due_in_s() or 0.0)
+        await one.work(writing)
+    assert (one.harness.now() - since).total_seconds() == pytest.approx(waited_s, abs=3)
+
+
 async def test_a_transcript_makes_waiting_notes_due_and_no_others(one: NoteScenario) -> None:
     writing = one.harness.write_notes(transcript_wait_s=1800.0)
     await one.ask(Language.ENGLISH)
