@@ -52,8 +52,10 @@ from meetcore.ports.payments import NotificationParser
 from meetcore.ports.queries import Queries
 from meetcore.ports.video_provider import WebhookParser
 
-WITHOUT_TURNS = ("/healthz", "/readyz", "/provider-events/", "/payment-events/", "/sandbox/")
-"""The paths that load balancers, providers and gateways ask, many requests at once from one address."""
+WITHOUT_TURNS = ("/healthz", "/readyz", "/sandbox/")
+"""The paths that load balancers ask for, and those of demonstrations."""
+WITHOUT_RESTS = ("/provider-events/", "/payment-events/")
+"""The paths to which providers and gateways send many requests at once from one address."""
 READY_S = 1.0
 """Seconds for PostgreSQL to answer `/readyz`, which load balancers poll."""
 SCHEMA_EVERY_S = 5.0
@@ -87,6 +89,7 @@ class Service:
         self._bounded_pages: ASGIApp = self._pages
         self._proxies: tuple[AddressNetwork, ...] = ()
         self._turns: ClientTurns | None = None
+        self._event_turns: ClientTurns | None = None
         self._key_prefix = ""
         self._metrics = observability.NO_METRICS
         self._tracing = observability.NO_TRACING
@@ -105,12 +108,12 @@ class Service:
                 self._metrics.count(observability.IN_PROGRESS, by=-1)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path, turns = scope["path"], self._turns
-        app = self._bounded_pages
+        path, app = scope["path"], self._bounded_pages
         if self._api_app is not None and _is_of_the_api(path):
             app = self._api_app
         elif self._mcp_app is not None and path == AGENT_PATH:
             app = self._mcp_app
+        turns = self._event_turns if path.startswith(WITHOUT_RESTS) else self._turns
         if turns is None or not _takes_turns(scope, self._key_prefix):
             await app(scope, receive, send)
         else:
@@ -127,6 +130,7 @@ class Service:
             pages.keep_links_out_of_access_logs()
             self._proxies = settings.proxy_networks
             self._turns, self._key_prefix = ClientTurns(self._proxies), settings.key_prefix
+            self._event_turns = ClientTurns(self._proxies, has_rests=False)
             has_schema = _SchemaCheck(settings)
             is_there = await has_schema()
             parts = served_parts(settings)

@@ -130,6 +130,23 @@ async def test_requests_that_wait_together_do_not_go_on_together(status: int) ->
     assert min(pauses[1:]) >= least_s * 0.9
 
 
+async def test_events_of_a_provider_have_no_rest_between_them() -> None:
+    app, turns = Held(), ClientTurns(has_rests=False)
+    tasks = await begun(app, turns, *[request("198.51.100.1")] * 20, number=AT_ONCE)
+    assert app.in_progress == AT_ONCE
+
+    async def at_once(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start"})
+
+    app.let_go.set()
+    app.is_over.set()
+    await asyncio.gather(*tasks)
+    clock = asyncio.get_running_loop().time
+    start = clock()
+    await asyncio.gather(*(turns.take(at_once, request("198.51.100.1"), nothing, ignore) for _ in range(100)))
+    assert clock() - start < 50 * FIRST_REST_S, "with rests a second at least"
+
+
 async def test_a_request_that_leaves_while_it_waits_leaves_its_place() -> None:
     app, turns = Held(), ClientTurns()
     tasks = await begun(app, turns, *[request("198.51.100.1")] * 20, number=AT_ONCE)
@@ -152,8 +169,8 @@ KEY, TOKEN = f"Bearer mk_live_{'a' * 43}", f"Bearer mk_oauth_{'a' * 43}"
         ("/docs/errors/gone", "", True),
         ("/downloads/1", "", True), ("/oauth/authorize", "", True), ("/oauth/token", "", True),
         ("/.well-known/oauth-protected-resource", "", True), ("/nowhere", "", True), ("/", "", True),
-        ("/healthz", "", False), ("/readyz", "", False), ("/provider-events/zoom", "", False),
-        ("/payment-events/xendit", "", False),
+        ("/healthz", "", False), ("/readyz", "", False), ("/provider-events/zoom", "", True),
+        ("/payment-events/xendit", "", True),
     ],
 )  # fmt: skip
 def test_a_client_has_a_share_of_what_no_quota_of_a_key_counts(

@@ -41,9 +41,13 @@ class _Client:
 
 @define(eq=False)
 class ClientTurns:
-    """The clients whose requests are in progress or wait, by their names."""
+    """The clients whose requests are in progress or wait, by their names.
+
+    Without `has_rests` a client has `AT_ONCE` in progress without a rest: a provider sends many at once.
+    """
 
     proxies: Sequence[Network] = ()
+    has_rests: bool = True
     _clients: defaultdict[str, _Client] = field(factory=lambda: defaultdict(_Client), init=False)
 
     def __len__(self) -> int:
@@ -91,7 +95,7 @@ class ClientTurns:
         try:
             await asyncio.sleep(0)  # requests that came together see each other
             async with client.turn:
-                if client.begun > 1:
+                if self.has_rests and client.begun > 1:
                     await asyncio.sleep(max(0.0, client.next_at - clock()))
                 start = clock()
                 # Those that wait for the database together would go on together, without a pause.
