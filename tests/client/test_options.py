@@ -80,6 +80,9 @@ def test_an_address_that_cannot_work_is_refused(kind: type[Client | AsyncClient]
     ({"ALL_PROXY": "socks5://127.0.0.1:1080", "NO_PROXY": "[::1],192.168.0.0/16"}, "SOCKS"),
     ({"HTTPS_PROXY": "ftp://127.0.0.1:1080"}, "no address of one"),
     ({"HTTPS_PROXY": "http://127.0.0.1:x"}, "no address of one"),
+    ({"HTTPS_PROXY": "http://proxy.example:99999"}, "no address of one"),
+    ({"HTTPS_PROXY": "http://proxy .example"}, "no address of one"),
+    ({"HTTPS_PROXY": "proxy.example:0"}, "no address of one"),
     ({"HTTPS_PROXY": "127.0.0.1:3128"}, ""),
     ({"HTTP_PROXY": "socks5://127.0.0.1:1080"}, ""),
 ])  # fmt: skip

@@ -17,7 +17,7 @@ from attrs import define, evolve, field, frozen
 
 import meetcore
 from meetcore.client import calls, exchange, records
-from meetcore.domain.proxies import is_in_the_clear, proxy_of
+from meetcore.domain.proxies import check_proxy, is_in_the_clear, proxy_of
 
 __all__ = [
     "MAX_RESPONSE_BYTES", "AsyncTransport", "ServiceAddress", "SyncTransport", "async_transport",
@@ -59,13 +59,13 @@ def sync_transport(base_url: str) -> httpx.BaseTransport:
     Raises `ValueError`: one of them cannot be used.
     """
     with _environment_refused():
-        return httpx.HTTPTransport(proxy=proxy_of(base_url, os.environ))
+        return httpx.HTTPTransport(proxy=check_proxy(proxy_of(base_url, os.environ)))
 
 
 def async_transport(base_url: str) -> httpx.AsyncBaseTransport:
     """Return a transport as `sync_transport` does."""
     with _environment_refused():
-        return httpx.AsyncHTTPTransport(proxy=proxy_of(base_url, os.environ))
+        return httpx.AsyncHTTPTransport(proxy=check_proxy(proxy_of(base_url, os.environ)))
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import pytest
 
-from meetcore.domain.proxies import is_in_the_clear, is_this_machine, proxy_of
+from meetcore.domain.proxies import check_proxy, is_in_the_clear, is_this_machine, proxy_of
 
 URL = "https://meet.example.com"
 PROXY = "http://proxy.example:3128"
@@ -76,3 +76,11 @@ def test_only_this_machine_is_reached_in_the_clear_without_being_read(url: str, 
 ])  # fmt: skip
 def test_this_machine_is_loopback_alone(url: str, is_here: bool) -> None:
     assert is_this_machine(url) is is_here
+
+
+@pytest.mark.parametrize("proxy", ["http://a b", "http://a\tb", "http://a:0", "http://a:65536", "http://[::"])
+def test_a_proxy_to_which_nothing_can_connect_is_refused(proxy: str) -> None:
+    with pytest.raises(ValueError):
+        check_proxy(proxy)
+    for usable in (None, PROXY, "socks5://u:p@[::1]:1080"):
+        assert check_proxy(usable) == usable

@@ -34,6 +34,7 @@ from pydantic import TypeAdapter
 
 from meetcore.adapters.mcp.confirmation import can_ask
 from meetcore.adapters.mcp.tools import KEY
+from meetcore.domain.proxies import check_proxy
 
 CONNECT_S = 10.0
 ANSWER_S = 60.0
@@ -59,7 +60,7 @@ async def bridge(base_url: str, api_key: str, proxy: str | None = None) -> None:
     """
     headers, timeout = {"Authorization": f"Bearer {api_key}"}, httpx2.Timeout(CONNECT_S, read=ANSWER_S)
     try:
-        transport = httpx2.AsyncHTTPTransport(proxy=proxy)
+        transport = httpx2.AsyncHTTPTransport(proxy=check_proxy(proxy))
     except ImportError:
         raise BridgeRefused(
             "the environment names a SOCKS proxy: pip install 'httpx2[socks]', or put it into NO_PROXY"
