@@ -120,7 +120,16 @@ async def test_a_rolled_key_shows_its_cap_once(customer: Customer, sign_in: Sign
 
 async def test_a_key_that_has_expired_shows_no_cap(customer: Customer, sign_in: SignIn) -> None:
     browser, key_id = await sign_in(customer.account_id), customer.key.key.id
-    await customer.query("UPDATE api_keys SET daily_cap = 0, name = 'Capped' WHERE id = %s", key_id)
+    await customer.query("UPDATE api_keys SET daily_cap = 10, name = 'Capped' WHERE id = %s", key_id)
+    await customer.make_meeting()
     assert_contains(await overview(browser), "Capped</td>", "has used most of its cap")
     await customer.query("UPDATE api_keys SET expires_at = now() - interval '1 day' WHERE id = %s", key_id)
     assert_contains(await overview(browser), absent=("Capped</td>", "has used most of its cap"))
+
+
+async def test_a_key_that_may_spend_nothing_has_not_used_most_of_its_cap(
+    customer: Customer, sign_in: SignIn
+) -> None:
+    await customer.query("UPDATE api_keys SET daily_cap = 0 WHERE id = %s RETURNING id", customer.key.key.id)
+    page = await overview(await sign_in(customer.account_id))
+    assert_contains(page, "0 of 0 credits", absent=("has used most of its cap",))

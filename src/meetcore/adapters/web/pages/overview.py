@@ -113,7 +113,8 @@ def _short(visit: Visit, low_threshold: int, days: Sequence[DaySpending]) -> lis
 
 
 def _capped(visit: Visit, keys: Sequence[CappedKey]) -> list[Hint]:
-    near = [key.name for key in keys if key.spent >= key.daily_cap * NEARLY]
+    # A key whose cap is 0 spends nothing on purpose.
+    near = [key.name for key in keys if key.spent and key.spent >= key.daily_cap * NEARLY]
     return [
         Hint(
             visit.text("The key %(name)s has used most of its cap for today.", name=name),
