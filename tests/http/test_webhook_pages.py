@@ -11,7 +11,7 @@ from meetcore.adapters.web.formats import format_day
 from meetcore.adapters.web.texts import ERROR_TEXTS
 from meetcore.domain.meetings.schedule import WIB, utc_text
 from meetcore.domain.notes.notes import Language
-from tests.support.api_harness import Customer
+from tests.support.api_harness import Customer, until
 from tests.support.pages import form_fields
 from tests.support.texts import assert_contains
 from tests.support.visitors import Visitors
@@ -204,13 +204,21 @@ async def test_a_delivery_behind_a_webhook_that_waits_is_shown_with_the_day_and_
         "UPDATE deliveries SET status = 'pending', lease_token = NULL, due_at = now() - interval '1 minute'"
         " WHERE endpoint_id = %s RETURNING id", webhook["id"],
     )  # fmt: skip
-    at, request = waits["next_post_at"], made.headers["x-request-id"]
+    at = waits["next_post_at"]
     record = (await customer.get(f"/webhooks/{webhook['id']}/deliveries/{delivery['id']}")).json()
     assert record["next_attempt_at"] == utc_text(at)
     day, minute = format_day(at, Language.ENGLISH), f"{at.astimezone(WIB):%H:%M}"
-    for each in (page, f"{page}/deliveries/{delivery['id']}", f"/dashboard/requests/{request}"):
+    logged = f"/dashboard/requests/{made.headers['x-request-id']}"
+
+    async def is_logged() -> bool:
+        return (await browser.get(logged)).status_code == 200
+
+    await until(is_logged)
+    for each in (page, f"{page}/deliveries/{delivery['id']}", logged):
         text = html.unescape((await browser.get(each)).text).replace("\N{NO-BREAK SPACE}", " ")
         assert_contains(text, f"{day}, {minute}", absent=(LIVE,))
+    console = (await (await visitors.operator()).get(f"/console/accounts/{customer.account_id}")).text
+    assert f"{day}, {minute}" in html.unescape(console).replace("\N{NO-BREAK SPACE}", " ")
 
 
 async def test_a_refused_url_is_corrected(customer: Customer, visitors: Visitors) -> None:

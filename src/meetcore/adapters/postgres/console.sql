@@ -125,7 +125,8 @@ SELECT {ACCOUNT.select},
         WHERE w.account_id = a.id AND w.book = 'customer' AND w.number > a.entries - %(last)s
             AND w.number <= a.entries) AS e) AS entries,
     (SELECT json_agg(d ORDER BY d.id DESC) FROM (
-        SELECT w.id, w.event_id, w.event_kind, w.status, w.created_at, w.due_at AS next_attempt_at, w.attempts_made,
+        SELECT w.id, w.event_id, w.event_kind, w.status, w.created_at, w.attempts_made,
+            w.due_at + greatest(p.next_post_at - w.due_at, interval '0') AS next_attempt_at,
             p.url, coalesce(t.status_code, w.success_status_code) AS last_status_code, t.error AS last_error, w.endpoint_id
         FROM (
             WITH RECURSIVE posted_to AS (
