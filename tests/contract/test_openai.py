@@ -499,11 +499,12 @@ def test_parts_hold_every_utterance_once_and_none_is_too_long(lines: list[tuple[
 
 
 numbers = st.integers(-5, 12)
-phrases = st.text("kita setuju.,! ", max_size=30)
+said = st.sampled_from(["kita setuju.", "anggarannya dua puluh juta", "Budi, kirim daftarnya besok!"])
+phrases = said | st.text("kita setuju.,! ", max_size=30)
 
 
 @given(
-    st.lists(st.text("kita setuju.,!\n ", max_size=40), min_size=1, max_size=9),
+    st.lists(said | st.text("kita setuju.,!\n ", max_size=40), min_size=1, max_size=9),
     st.lists(st.builds(WrittenDecision, phrases, numbers, phrases), max_size=5),
     st.lists(
         st.builds(WrittenAction, phrases, st.none() | phrases, st.none() | phrases, numbers, phrases),

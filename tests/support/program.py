@@ -6,7 +6,6 @@ import asyncio
 import base64
 import itertools
 import json
-import math
 import os
 import re
 import secrets
@@ -66,15 +65,15 @@ def until(
 
 
 def until_none_left(count: Callable[[], int], what: str, seconds: float, *, every_s: float = 0.2) -> None:
-    """Poll a count of work until it is 0; the time limit begins anew whenever it is lower than ever before.
+    """Poll a count of work until it is 0; the time limit begins anew whenever it changes: work may lead to more.
 
     How long it takes depends on what else the machine does: media is worked on at a low priority.
     """
-    least, deadline = math.inf, 0.0
+    last, deadline = -1, 0.0
     while (left := count()) > 0:
-        if left < least:
-            least, deadline = left, time.monotonic() + seconds
-        assert time.monotonic() < deadline, f"no less than {least} left for {seconds} s: {what}"
+        if left != last:
+            last, deadline = left, time.monotonic() + seconds
+        assert time.monotonic() < deadline, f"{left} left for {seconds} s: {what}"
         time.sleep(every_s)
 
 

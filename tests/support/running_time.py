@@ -1,7 +1,6 @@
 """Time in which this process could run, for bounds that hold on a busy machine, too."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -24,10 +23,3 @@ def running_time() -> Iterator[Callable[[], float]]:
     finally:
         over.set()
         thread.join()
-
-
-def rest(seconds: float) -> None:
-    """Sleep until the process could run for so many seconds."""
-    with running_time() as passed:
-        while passed() < seconds:
-            time.sleep(_TICK_S)
