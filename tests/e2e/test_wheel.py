@@ -212,7 +212,7 @@ def test_the_client_needs_no_package_of_the_service(customers: Clean) -> None:
 
 def test_a_customer_s_command_runs_with_the_packages_of_the_client(customers: Clean) -> None:
     assert "For customers" in customers.run("meetcore", "--help").stdout
-    refused = customers.run("meetcore", "api", "GET", "/me", code=2)
+    refused = customers.run("meetcore", "api", "GET", "/me", code=3)
     assert "MEETCORE_API_KEY" in refused.stderr
     of_operators = customers.run("meetcore", "host", "list", code=2)
     assert of_operators.stderr.endswith("is not installed; this needs: pip install 'meetcore[server]'\n")

@@ -65,9 +65,9 @@ def until(
 
 
 def until_none_left(count: Callable[[], int], what: str, seconds: float, *, every_s: float = 0.2) -> None:
-    """Poll a count of work until it is 0; the time limit begins anew whenever it changes: work may lead to more.
+    """Poll a count of work until it is 0; the time limit begins anew whenever it changes.
 
-    How long it takes depends on what else the machine does: media is worked on at a low priority.
+    Work leads to more. How long it takes depends on what else the machine does: media has a low priority.
     """
     last, deadline = -1, 0.0
     while (left := count()) > 0:
