@@ -47,7 +47,7 @@ def proxy_of(url: str, variables: Mapping[str, str]) -> str | None:
 
 def check_proxy(proxy: str | None) -> str | None:
     """Return a proxy that is named; raise `ValueError` for one to which no connection can be made."""
-    if proxy is not None and (re.search(r"[\s\x00-\x1f\x7f]", proxy) or urlsplit(proxy).port == 0):
+    if proxy is not None and (" " in proxy or not proxy.isprintable() or urlsplit(proxy).port == 0):
         raise ValueError("no address of a proxy")  # as reading a port out of range does
     return proxy
 

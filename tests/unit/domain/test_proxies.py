@@ -78,9 +78,12 @@ def test_this_machine_is_loopback_alone(url: str, is_here: bool) -> None:
     assert is_this_machine(url) is is_here
 
 
-@pytest.mark.parametrize("proxy", ["http://a b", "http://a\tb", "http://a:0", "http://a:65536", "http://[::"])
-def test_a_proxy_to_which_nothing_can_connect_is_refused(proxy: str) -> None:
-    with pytest.raises(ValueError):
+@pytest.mark.parametrize(("proxy", "message"), [
+    ("http://a b", "^no address of a proxy$"), ("http://a\tb", "^no address of a proxy$"),
+    ("http://a:0", "^no address of a proxy$"), ("http://a:65536", "Port"), ("http://[::", "Invalid IPv6"),
+])  # fmt: skip
+def test_a_proxy_to_which_nothing_can_connect_is_refused(proxy: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         check_proxy(proxy)
     for usable in (None, PROXY, "socks5://u:p@[::1]:1080"):
         assert check_proxy(usable) == usable
