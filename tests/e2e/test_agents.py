@@ -182,22 +182,23 @@ def test_a_misconfigured_bridge_reports_the_reason(
     assert "Traceback" not in done.err
 
 
-def test_a_proxy_that_the_bridge_cannot_use_is_one_sentence(site: Site) -> None:
-    env = environment(api_key="k") | {"ALL_PROXY": "socks5://127.0.0.1:1080"}
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:1080", "SOCKS proxy"),
+        ("SSL_CERT_FILE", "/nowhere/file.pem", "SSL_CERT_FILE"),
+    ],
+)
+def test_an_environment_that_the_bridge_cannot_use_is_one_sentence(
+    site: Site, variable: str, value: str, message: str
+) -> None:
+    env = environment(api_key="k") | {variable: value}
     done = site.launcher.run("mcp", "--base-url", "https://meet.example.test", env=env)
     assert (done.code, done.out) == (1, "")
-    assert "SOCKS proxy" in done.err
+    assert message in done.err
     assert "Traceback" not in done.err
     done = site.launcher.run("mcp", "--base-url", " http://127.0.0.1:1", env=env)
     assert done.code == 2
-
-
-def test_certificates_that_the_bridge_cannot_read_are_one_sentence(site: Site) -> None:
-    env = environment(api_key="k") | {"SSL_CERT_FILE": "/nowhere/file.pem"}
-    done = site.launcher.run("mcp", "--base-url", "https://meet.example.test", env=env)
-    assert (done.code, done.out) == (1, "")
-    assert "SSL_CERT_FILE" in done.err
-    assert "Traceback" not in done.err
 
 
 def test_the_bridge_passes_resources_on(site: Site, api: Running) -> None:
