@@ -126,7 +126,7 @@ def _histories(found: Sequence[Row], columns: Columns[Attempt]) -> list[Delivery
 
 
 def _as_posted(delivery: Delivery, waits_until: datetime | None) -> Delivery:
-    """Show what is due behind an endpoint that waits with the time of the endpoint's next post."""
+    """Return a due delivery of a waiting endpoint with the time of the endpoint's next post."""
     due = delivery.next_attempt_at
     if due is None or waits_until is None or waits_until <= due:
         return delivery
