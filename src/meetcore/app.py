@@ -52,8 +52,8 @@ from meetcore.ports.payments import NotificationParser
 from meetcore.ports.queries import Queries
 from meetcore.ports.video_provider import WebhookParser
 
-WITHOUT_TURNS = ("/healthz", "/readyz", "/sandbox/")
-"""The paths that load balancers ask for, and those of demonstrations."""
+WITHOUT_TURNS = frozenset({"/healthz", "/readyz"})
+"""The paths that load balancers ask for."""
 WITHOUT_RESTS = ("/provider-events/", "/payment-events/")
 """The paths to which providers and gateways send many requests at once from one address."""
 READY_S = 1.0
@@ -311,7 +311,7 @@ def _takes_turns(scope: Scope, prefix: str) -> bool:
     path = scope["path"]
     if _is_of_the_api(path) or path == AGENT_PATH:
         return not _has_key(scope, prefix)
-    return not path.startswith(WITHOUT_TURNS)
+    return path not in WITHOUT_TURNS
 
 
 def _has_key(scope: Scope, prefix: str) -> bool:

@@ -219,7 +219,7 @@ _FIELD_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
 
 _MAX_S = retry_schedule.MAX_DELAY_S
-"""A year: what waits for thousands of them has no date to wait for."""
+"""The longest wait that a setting may ask for, in seconds."""
 
 Positive = Annotated[int, at_least(1)]
 Seconds = Annotated[int, from_to(1, _MAX_S)]

@@ -21,7 +21,7 @@ NOTE_DELAYS_S = (5, 30, 2 * _MINUTE, 10 * _MINUTE, 30 * _MINUTE, _HOUR, 3 * _HOU
 """The same between one try of a note's step and the next: nine tries in half a day."""
 
 MAX_DELAY_S = 365 * 24 * _HOUR
-"""The longest delay of a schedule: with one of thousands of years no date is left for the attempt."""
+"""The longest delay of a schedule, a year. One of thousands of years exceeds the dates of Python."""
 
 MAX_JITTER = 0.2
 """The largest share of a delay that is added to it, so that failures of one moment spread out."""

@@ -384,11 +384,11 @@ async def test_an_operators_session_that_has_ended_begins_no_view(at: AccessHarn
     sessions, rightful = at.access().sessions, await at.operator()
     link = await at.access().portal_links.for_operator(rightful.operator.id)
     stolen = await at.access().redeem_link.for_operator(token_of(link.url), Browser())
-    thief = evolve(rightful, session=stolen.session)
-    assert (await at.view(thief)).token
+    with_stolen = evolve(rightful, session=stolen.session)
+    assert (await at.view(with_stolen)).token
     await sessions.end_others(rightful, None)
     with pytest.raises(NotFound):
-        await at.view(thief)
+        await at.view(with_stolen)
     await sessions.end(rightful.session)
     with pytest.raises(NotFound):
         await at.view(rightful)
