@@ -69,7 +69,13 @@ CONTENTS: tuple[MailContent, ...] = (
     InvitationMail(
         "https://meet.example/join?token=SEALED-invited", "Perkumpulan “Émile”", "Dewi", Role.FINANCE, AT
     ),
-    EndpointDisabled(("https://hooks.example/a", "https://hooks.example/b"), 20, AT, "https://meet.example/"),
+    EndpointDisabled(
+        ("https://hooks.example/a", "https://hooks.example/b"),
+        20,
+        AT,
+        "Perkumpulan “Émile”",
+        "https://meet.example/",
+    ),
     LowCredits(9, 10, "Perkumpulan “Émile”", "https://meet.example/"),
     PasskeyChanged("Dewi's laptop", True, AT, "192.0.2.1", "https://meet.example/"),
     StatementReady(date(2026, 11, 1), "Perkumpulan “Émile”", "https://meet.example/"),

@@ -70,6 +70,9 @@ class MailRepository(Protocol):
     ) -> Sequence[Recipient]:
         """Return an account's members who get mails of a topic, `None`: its owners; the oldest first."""
 
+    async def account_name(self, account_id: UUID) -> str:
+        """Return the name of the account that a mail is about, without a lock: a member may have several."""
+
     async def save_topics(
         self, account_id: UUID, user_id: UUID, topics: Mapping[MailTopic, bool]
     ) -> None: ...

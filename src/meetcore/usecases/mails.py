@@ -71,7 +71,8 @@ class MailQueue:
         mails: list[Mail] = []
         for account_id, disabled in of_account.items():
             recipients = await tx.mails.find_recipients(account_id)
-            mails += self._opened(recipients, self._disabled(disabled), account_id, str(account_id))
+            content = self._disabled(disabled, await tx.mails.account_name(account_id))
+            mails += self._opened(recipients, content, account_id, str(account_id))
         return await tx.mails.add(*mails, limits=self.limits) if mails else 0
 
     def _opened(
@@ -87,11 +88,12 @@ class MailQueue:
             for one in recipients
         ]  # fmt: skip
 
-    def _disabled(self, endpoints: Sequence[Endpoint]) -> contents.EndpointDisabled:
+    def _disabled(self, endpoints: Sequence[Endpoint], account_name: str) -> contents.EndpointDisabled:
         return contents.EndpointDisabled(
             urls=tuple(endpoint.url.partition("?")[0] for endpoint in endpoints),
             failures=max(endpoint.consecutive_failures for endpoint in endpoints),
             disabled_at=self.runtime.now(),
+            account_name=account_name,
             page_url=self.base_url + WEBHOOKS_PAGE,
         )
 
@@ -229,7 +231,7 @@ class CreditMails:
 
     async def _name(self, tx: Transaction, account_id: UUID) -> str:
         """Return the account's name: a member may belong to several."""
-        return (await tx.registry.load_account(account_id)).full_name if self.mails.is_on else ""
+        return await tx.mails.account_name(account_id) if self.mails.is_on else ""
 
     def _page(self, payment: Payment) -> str:
         return f"{self.mails.base_url}{CREDITS_PAGE}/{payment.id}"

@@ -128,6 +128,7 @@ class LetterWriter:
                     "Events are kept for %(hours)s hours, and sent when the webhook is active again.",
                     hours=self._number(HELD_FOR // timedelta(hours=1)),
                 ),
+                self._account(disabled.account_name),
             ),
         )
 

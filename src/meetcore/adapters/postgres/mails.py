@@ -89,6 +89,10 @@ class PostgresMailRepository(Repository):
         )  # fmt: skip
         return [Recipient(row["email"], Language(row["language"] or Language.INDONESIAN)) for row in found]
 
+    async def account_name(self, account_id: UUID) -> str:
+        row = await self._one("SELECT full_name FROM accounts WHERE id = %(id)s", id=account_id)
+        return str(require_record(row, "account")["full_name"])
+
     async def save_topics(self, account_id: UUID, user_id: UUID, topics: Mapping[MailTopic, bool]) -> None:
         text = msgspec.json.encode({topic.value: is_on for topic, is_on in topics.items()}).decode()
         await self._run(SQL["save_topics"], account_id=account_id, user_id=user_id, topics=text)

@@ -57,6 +57,7 @@ class EndpointDisabled:
     urls: tuple[str, ...]
     failures: int
     disabled_at: datetime
+    account_name: str
     page_url: str
 
 

@@ -23,7 +23,7 @@ LINK = contents.SignInLink("https://meet.example/?token=secret", NOW + timedelta
 CONTENTS: tuple[contents.MailContent, ...] = (
     LINK,
     contents.Invitation("https://meet.example/?token=secret", "A", "B", Role.OWNER, NOW + timedelta(days=7)),
-    contents.EndpointDisabled(("https://hooks.example/",), 20, NOW, "https://meet.example/"),
+    contents.EndpointDisabled(("https://hooks.example/",), 20, NOW, "A", "https://meet.example/"),
     contents.LowCredits(1, 10, "A", "https://meet.example/"),
     contents.PasskeyChanged("A", False, NOW, None, "https://meet.example/"),
     contents.StatementReady(NOW.date(), "A", "https://meet.example/"),

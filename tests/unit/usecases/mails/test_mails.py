@@ -275,6 +275,7 @@ async def test_disabled_endpoints_of_an_account_are_one_mail(rig: PostgresRig) -
     customer = await open_customer(rig)
     owner = await put_member(rig, customer.account_id)
     rig.write("UPDATE users SET language = 'en' WHERE id = %(id)s", id=owner.id)
+    rig.write("UPDATE accounts SET full_name = 'Koperasi Maju' WHERE id = %(id)s", id=customer.account_id)
     one = await register(rig, new_endpoint(customer, url="https://hooks.example/a?key=k", secret=SECRET))
     other = await register(rig, new_endpoint(customer, secret=SECRET))
     await top_up(rig, customer, 5, "t", KIND)
@@ -285,6 +286,7 @@ async def test_disabled_endpoints_of_an_account_are_one_mail(rig: PostgresRig) -
     assert set(mail.content.urls) == {"https://hooks.example/a", other.url}
     assert one.url not in mail.content.urls, "a query can hold a secret"
     assert mail.content.failures == DISABLE_AFTER_FAILURES
+    assert mail.content.account_name == "Koperasi Maju", "the recipient may belong to several accounts"
     assert mail.content.page_url == "https://meet.example/dashboard/webhooks"
 
 
