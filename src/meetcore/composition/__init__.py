@@ -10,6 +10,8 @@
 - ``observability``: log lines, metrics and traces of a process
 - ``worker``: runs the background work on an event loop
 - ``verification``: verifies the ledger in several processes
+- ``past``: an application in the past, for a demo
+- ``plugins``: opens the adapters that the settings name
 - ``adapter_checks``: adapters tried before a start, and AI models tried by hand
 - ``doctor``, ``database_checks``: an operator's checks of everything that the settings name
 """
