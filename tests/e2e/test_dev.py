@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -245,6 +246,19 @@ def test_a_killed_database_ends_the_program_with_a_message(launcher: Launcher, w
         done = dev.process.wait()
         assert done.code == 4, done
         assert "the database has stopped" in done.err
+
+
+def test_a_line_says_that_it_stops_while_a_request_is_open(launcher: Launcher, work_dir: Path) -> None:
+    headers = ("Host: a", "Content-Type: application/json", "Content-Length: 2", "Expect: 100-continue")
+    with running(launcher, work_dir) as dev, socket.create_connection(("127.0.0.1", dev.port), 20) as client:
+        lines = ("POST /api/v1/meetings HTTP/1.1", f"Authorization: Bearer {dev.key}", *headers, "", "")
+        client.sendall("\r\n".join(lines).encode())
+        assert client.recv(100).startswith(b"HTTP/1.1 100 "), "the body is waited for"
+        dev.process.signal(signal.SIGINT)
+        until(lambda: "meetcore: stopping" in dev.process.err.read_text(), "the line is printed")
+        client.sendall(b"{}")
+        assert client.recv(100).startswith(b"HTTP/1.1 400 "), "the request is answered"
+        dev.process.wait()
 
 
 def test_a_lost_key_is_noticed_before_anything_is_served(launcher: Launcher, work_dir: Path) -> None:

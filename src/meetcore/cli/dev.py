@@ -300,9 +300,15 @@ async def _hold_demo_meeting(url: str, demo: Demo) -> None:
 
 
 async def _end_without(database: EmbeddedPostgres, server: uvicorn.Server, parent: int | None) -> None:
-    """Stop the servers when the database has died, which is not restarted, or a given parent has ended."""
-    while database.is_running and parent in (None, os.getppid()):  # noqa: ASYNC110  (neither has an event)
+    """Stop the servers when the database has died, which is not restarted, or a given parent has ended.
+
+    Requests and deliveries in flight can take seconds to end, also after a signal: then a line says so.
+    """
+    while (  # noqa: ASYNC110  (none of these has an event)
+        database.is_running and parent in (None, os.getppid()) and not server.should_exit
+    ):
         await asyncio.sleep(LOOK_S)
+    _say("stopping")
     server.should_exit = True
 
 
