@@ -14,6 +14,7 @@ import re
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
+from unicodedata import normalize
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from attrs import field, frozen
@@ -201,7 +202,12 @@ class SignUp:
 
 
 # What programs for mail make a link of: a scheme, an address, or words with a full stop and no space between.
-_ADDRESS = re.compile(r"://|@|[^\W_][.\u3002\uff0e\uff61][^\W\d_]{2,}")
+_ADDRESS = re.compile(r"://|@|[^\W_][.\u3002][^\W\d_]{2,}")
+
+
+def _has_address(name: str) -> bool:
+    # As browsers read a host: other forms of a full stop or an @ are the same there (UTS #46).
+    return _ADDRESS.search(normalize("NFKC", name)) is not None
 
 
 def check_full_name(text: str) -> str:
@@ -212,7 +218,7 @@ def check_full_name(text: str) -> str:
     name = text.strip()
     if not 1 <= len(name) <= MAX_FULL_NAME or not name.isprintable():
         raise InvalidRequest({"full_name": [f"Write a name of 1 to {MAX_FULL_NAME} characters."]})
-    if _ADDRESS.search(name):
+    if _has_address(name):
         problem = "Write the name without a web or e-mail address, and a space after each full stop."
         raise InvalidRequest({"full_name": [problem]})
     return name
@@ -221,7 +227,7 @@ def check_full_name(text: str) -> str:
 def name_of(email: str, full_name: str = "") -> str:
     """Return a name that others gave, as far as it can be one, else one made of an e-mail address."""
     name = "".join(each for each in full_name if each.isprintable()).strip()[:MAX_FULL_NAME]
-    return name if name and not _ADDRESS.search(name) else email.partition("@")[0].replace(".", " ")
+    return name if name and not _has_address(name) else email.partition("@")[0].replace(".", " ")
 
 
 def sign_up_counter(client_address: str | None) -> UUID:

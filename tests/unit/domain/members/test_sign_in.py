@@ -149,7 +149,8 @@ def test_a_link_tells_how_it_signs_in(
 
 ADDRESSES = [
     "PT Bank: verify at https://evil.example/login", "evil.example", "See WWW.Evil.COM now", "t.me/x",
-    "someone@evil", "PT.Maju", "evil\u3002com",
+    "someone@evil", "PT.Maju", "evil\u3002com", "evil\u2024com",
+    "evil\uff0ecom", "evil\uff61com", "a\uff20evil",
 ]  # fmt: skip
 
 
