@@ -21,7 +21,7 @@ from meetcore.domain.payments.packages import CreditOrder, PackageCatalogue
 from meetcore.domain.payments.views import MessageSource, PaymentPapers
 from meetcore.domain.records.payments import payment_record
 from meetcore.domain.texts import count_of
-from meetcore.ports.payments import CheckoutOrder, GatewayRefused, GatewayUnknown, PaymentGateway
+from meetcore.ports.payments import Checkout, CheckoutOrder, GatewayRefused, GatewayUnknown, PaymentGateway
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.mails import CREDITS_PAGE
@@ -94,7 +94,7 @@ class StartPayment:
         if isinstance(step, Outcome):
             return step
         if step.payment_url is not None:
-            return await self._hand_out(caller, step, request, now)
+            return await self._hand_out(caller, step.id, None, request, now)
         try:
             page = await self.gateway.open_checkout(self._checkout(caller, step, language))
         except GatewayRefused as error:
@@ -106,8 +106,7 @@ class StartPayment:
         except GatewayUnknown as error:
             self.report(step, error)
             raise UpstreamError(_UNKNOWN[request.key is not None]) from error
-        opened = payments.opened(step, page.reference, page.url, now)
-        return await self._hand_out(caller, opened, request, now)
+        return await self._hand_out(caller, step.id, page, request, now)
 
     async def _claim(
         self, tx: Transaction, caller: Caller, order: Callable[[], CreditOrder], request: IdempotentRequest,
@@ -164,17 +163,22 @@ class StartPayment:
         )  # fmt: skip
 
     async def _hand_out(
-        self, caller: Caller, opened: payments.Payment, request: IdempotentRequest, now: datetime
+        self,
+        caller: Caller,
+        payment_id: UUID,
+        page: Checkout | None,
+        request: IdempotentRequest,
+        now: datetime,
     ) -> Outcome:
-        """Store the page and the outcome; of a payment that ended meanwhile no page is handed out."""
+        """Store a new page, and the outcome; of a payment that ended meanwhile no page is handed out."""
         async with self.store.begin() as tx:
-            payment, is_erased = await tx.payments.load_locked(opened.id)
+            payment, is_erased = await tx.payments.load_locked(payment_id)
             if is_erased:
                 raise InvalidApiKey("The account of this API key was erased.")
             if payment.status is not payments.PaymentStatus.PENDING:
                 raise UpstreamError("The payment gateway took too long. Nothing was paid; try again.")
-            if payment.payment_url is None:
-                payment = opened
+            if page is not None and payment.payment_url is None:
+                payment = payments.opened(payment, page.reference, page.url, now)
                 await tx.payments.save(payment)
                 await tx.payments.add_message(payment.id, now, MessageSource.CHECKOUT, f"{payment.reference}")
             outcome = Outcome(payment_record(PaymentPapers(payment)))
