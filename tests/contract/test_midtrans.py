@@ -13,8 +13,6 @@ from meetcore.domain.payments.payments import GatewayStatus, PaymentStatus
 from meetcore.domain.payments.refunds import RefundState
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown, NotificationInvalid
 from meetcore.testing.contracts.payments import (
-    LATER,
-    NOW,
     answer_of,
     found_answer,
     order_for,
@@ -25,6 +23,8 @@ from meetcore.testing.contracts.payments import (
 from meetcore.testing.gateway_stand_in import Fault, Notice
 from tests.support.gateways import (
     FACT_ID,
+    LATER,
+    NOW,
     Midtrans,
     assert_has_fields_of,
     canned,

@@ -22,7 +22,6 @@ from meetcore.adapters.xendit import xendit_notifications
 from meetcore.domain.payments.payments import GatewayStatus
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown
 from meetcore.testing.contracts.payments import (
-    NOW,
     GatewayFaultsContract,
     GatewayRig,
     PaymentGatewayContract,
@@ -32,7 +31,15 @@ from meetcore.testing.contracts.payments import (
     refund_of,
 )
 from meetcore.testing.gateway_stand_in import Fault, Notice
-from tests.support.gateways import Midtrans, Stripe, Xendit, midtrans_at_hand, stripe_at_hand, xendit_at_hand
+from tests.support.gateways import (
+    NOW,
+    Midtrans,
+    Stripe,
+    Xendit,
+    midtrans_at_hand,
+    stripe_at_hand,
+    xendit_at_hand,
+)
 
 
 class TestMidtrans(PaymentGatewayContract):

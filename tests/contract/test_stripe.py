@@ -15,7 +15,6 @@ from meetcore.domain.payments.payments import GatewayStatus
 from meetcore.domain.payments.refunds import RefundState
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown, NotificationInvalid, NotificationMalformed
 from meetcore.testing.contracts.payments import (
-    NOW,
     answer_of,
     found_answer,
     order_for,
@@ -24,7 +23,7 @@ from meetcore.testing.contracts.payments import (
     refund_of,
 )
 from meetcore.testing.gateway_stand_in import Fault
-from tests.support.gateways import FACT_ID, Stripe, canned, fact, fact_payment, stripe_at_hand
+from tests.support.gateways import FACT_ID, NOW, Stripe, canned, fact, fact_payment, stripe_at_hand
 
 PENDING, PAID, FAILED, EXPIRED, REVERSED = GatewayStatus
 SESSION = fact("stripe.session.paid")["id"]

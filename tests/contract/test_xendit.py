@@ -11,7 +11,6 @@ from meetcore.domain.payments.payments import GatewayStatus, PaymentStatus
 from meetcore.domain.payments.refunds import RefundState
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown, NotificationInvalid, NotificationMalformed
 from meetcore.testing.contracts.payments import (
-    NOW,
     answer_of,
     found_answer,
     order_for,
@@ -22,6 +21,7 @@ from meetcore.testing.contracts.payments import (
 from meetcore.testing.gateway_stand_in import Fault
 from tests.support.gateways import (
     FACT_ID,
+    NOW,
     Xendit,
     assert_has_fields_of,
     canned,

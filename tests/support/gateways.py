@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -15,12 +16,15 @@ from meetcore.adapters.xendit import XenditGateway, xendit_notifications
 from meetcore.domain.payments.payments import PAYABLE_FOR, GatewayStatus, Payment
 from meetcore.ports.payments import Checkout, CheckoutOrder
 from meetcore.testing.clock import ManualClock
-from meetcore.testing.contracts.payments import LATER, NOW, FaultyRig, SignedNotice, payment_of
+from meetcore.testing.contracts.payments import FaultyRig, SignedNotice, payment_of
 from meetcore.testing.gateway_stand_in import PAYER, Fault, GatewayStandIn, Notice
 from meetcore.testing.midtrans_server import MidtransStandIn, midtrans_stand_in
 from meetcore.testing.stripe_server import StripeStandIn, stripe_stand_in
 from meetcore.testing.xendit_server import XenditStandIn, xendit_stand_in
 
+NOW = datetime(2026, 12, 1, 2, 0, tzinfo=UTC)
+LATER = timedelta(days=2)
+"""Longer than a payment can be paid."""
 PATIENT_S, SHORT_S = 8.0, 0.4
 """The time limits of a gateway, and of one for calls that get no answer."""
 

@@ -15,8 +15,8 @@ Texts of gateways appear in errors only where they cannot hold data of a payer. 
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from decimal import Decimal
 from typing import Any, Final, TypeAlias, TypeVar
 from uuid import UUID
@@ -96,6 +96,15 @@ class GatewayHttp:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+
+@contextmanager
+def looking() -> Iterator[None]:
+    """Look for an earlier refund; raises `GatewayUnknown` where that is refused: it may be there."""
+    try:
+        yield
+    except GatewayRefused as error:
+        raise GatewayUnknown(str(error)) from None
 
 
 def code_text(code: object) -> str:

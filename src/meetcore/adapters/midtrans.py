@@ -41,6 +41,7 @@ from meetcore.adapters.gateway_calls import (
     below,
     kept_body,
     kept_response,
+    looking,
     payment_id,
     whole_units,
 )
@@ -264,7 +265,8 @@ class MidtransGateway:
                 return RefundState.SENT
             if code.startswith("5") or code == "429":
                 raise payments.GatewayUnknown(f"midtrans: status code {code}")
-            _, transaction = await self._status(payment.id)
+            with looking():
+                _, transaction = await self._status(payment.id)
         if transaction is not None and any(
             each.refund_key == str(payment.id) for each in transaction.refunds
         ):

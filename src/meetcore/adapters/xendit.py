@@ -27,7 +27,15 @@ import msgspec
 from attrs import frozen
 
 from meetcore.adapters.bounded_http import HttpResponse
-from meetcore.adapters.gateway_calls import BUDGET_S, GatewayHttp, below, kept_body, payment_id, whole_units
+from meetcore.adapters.gateway_calls import (
+    BUDGET_S,
+    GatewayHttp,
+    below,
+    kept_body,
+    looking,
+    payment_id,
+    whole_units,
+)
 from meetcore.domain.payments.payments import GatewayAnswer, GatewayStatus, Payment
 from meetcore.domain.payments.refunds import Refund, RefundState
 from meetcore.ports import payments
@@ -245,7 +253,8 @@ class XenditGateway:
         An earlier refund under this reference is looked for first.
         """
         async with self._http.budget():
-            found = await self._find(payment)
+            with looking():
+                found = await self._find(payment)
             made = next((each for each in found.transactions if each.type == "REFUND"), None)
             if made is not None:
                 return _REFUNDS.get(made.status, RefundState.UNDER_WAY)

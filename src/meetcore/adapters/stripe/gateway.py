@@ -27,7 +27,7 @@ import msgspec
 import stripe
 from attrs import frozen
 
-from meetcore.adapters.gateway_calls import BUDGET_S, GatewayHttp, below, kept_body, payment_id
+from meetcore.adapters.gateway_calls import BUDGET_S, GatewayHttp, below, kept_body, looking, payment_id
 from meetcore.adapters.stripe.client import Missing, from_stripe, make_client, outcomes, to_stripe
 from meetcore.domain.payments.payments import GatewayAnswer, GatewayStatus, Payment
 from meetcore.domain.payments.refunds import Refund, RefundState
@@ -178,10 +178,12 @@ class StripeGateway:
     async def refund(self, payment: Payment, refund: Refund) -> RefundState:
         """Send money back; an earlier refund of this payment is looked for first."""
         async with self._http.budget():
-            intent = await self._paid_intent(payment)
+            with looking():
+                intent = await self._paid_intent(payment)
+                made = None if intent is None else await self._earlier_refund(payment, intent)
+            if intent is None:
+                raise payments.GatewayRefused("stripe: nothing was paid")
             with outcomes():
-                earlier = await self._api.refunds.list_async({"payment_intent": intent, "limit": 100})
-                made = next((each for each in earlier.data if _is_of(each, payment)), None)
                 if made is None:
                     made = await self._api.refunds.create_async(
                         {
@@ -194,15 +196,18 @@ class StripeGateway:
                     )
                 return _REFUNDS.get(made.status or "", RefundState.UNDER_WAY)
 
-    async def _paid_intent(self, payment: Payment) -> str:
+    async def _earlier_refund(self, payment: Payment, intent: str) -> stripe.Refund | None:
+        with outcomes():
+            earlier = await self._api.refunds.list_async({"payment_intent": intent, "limit": 100})
+            return next((each for each in earlier.data if _is_of(each, payment)), None)
+
+    async def _paid_intent(self, payment: Payment) -> str | None:
         session = await self._session(payment)
         lost = await self._lost_intent(payment) if session is None else None
         intent = _read(session, _Session).intent if session is not None else None
         if lost is not None:
             intent = _read(lost, _Intent)
-        if intent is None or intent.status != "succeeded":
-            raise payments.GatewayRefused("stripe: nothing was paid")
-        return intent.id
+        return intent.id if intent is not None and intent.status == "succeeded" else None
 
     async def check(self) -> None:
         """List one session; raises `GatewayRefused` and `GatewayUnknown`."""

@@ -162,8 +162,9 @@ PAYMENT_DOUBTS: Final[Mapping[Doubt, tuple[str, str]]] = {
     Doubt.UNANSWERED: (
         _("The gateway never said what became of it"),
         _(
-            "It is still open there, a week after its end. Look at the gateway's own pages: if nothing was "
-            "paid, close the doubt, and the payment fails."
+            "It is still open there, a week after its end; or its refund was under way when another gateway "
+            "was set. Look at the gateway's own pages. If nothing was paid, close the doubt, and the payment "
+            "fails. If the money of a refund was not sent, send it another way, and close the doubt."
         ),
     ),
 }

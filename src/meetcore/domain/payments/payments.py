@@ -211,6 +211,11 @@ def unknown(payment: Payment, now: datetime) -> Payment:
     return failed(payment, now) if is_lost else looked(payment, now)
 
 
+def of_another_gateway(payment: Payment, now: datetime) -> Payment:
+    """Return a payment whose money a gateway was to send back that is not set any more: an operator asks."""
+    return _doubted(payment, Doubt.UNANSWERED)
+
+
 def asked_again(payment: Payment, now: datetime) -> Payment:
     """Return a payment whose gateway is asked again later, whatever its state."""
     looks = payment.looks + 1
@@ -247,17 +252,24 @@ _ENDED: Final = {
 
 
 def _follow_paid(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_erased: bool) -> Payment:
+    other = _other_money(payment, answer)
     if payment.status in (PaymentStatus.PAID, PaymentStatus.REFUNDED):
-        return evolve(payment, next_look_at=None)
+        # The dispute had taken the place of the doubt in which the payment was accepted.
+        is_over = payment.doubt is Doubt.DISPUTED and not payment.is_doubtful
+        return evolve(payment, next_look_at=None, doubt=other if is_over and other else payment.doubt)
     said = evolve(payment, method=answer.method, transaction_id=answer.transaction_id)
-    if answer.currency != payment.currency:
-        return _doubted(said, Doubt.WRONG_CURRENCY)
-    if answer.amount != payment.amount:
-        return _doubted(said, Doubt.WRONG_AMOUNT)
+    if other is not None:
+        return _doubted(said, other)
     if is_erased:
         return _doubted(said, Doubt.ACCOUNT_ERASED)
     status = find_step(TRANSITIONS, payment.status, PaymentEvent.PAY)
     return _doubted(said, Doubt.PAID_AFTER_END) if status is None else _ended(said, status, now)
+
+
+def _other_money(payment: Payment, answer: GatewayAnswer) -> Doubt | None:
+    if answer.currency != payment.currency:
+        return Doubt.WRONG_CURRENCY
+    return None if answer.amount == payment.amount else Doubt.WRONG_AMOUNT
 
 
 def _ended(payment: Payment, status: PaymentStatus, now: datetime) -> Payment:
@@ -311,7 +323,8 @@ def accept(payment: Payment, now: datetime, *, is_erased: bool = False) -> Payme
 def dismiss(payment: Payment, now: datetime, *, behind: Doubt | None = None) -> Payment:
     """Return a payment whose doubt was settled elsewhere; the one `behind` a dispute is open from then on.
 
-    After a dispute the gateway is asked once more: that the money went back opened no doubt of its own.
+    After a dispute the gateway is asked once more: no other doubt was opened while it stood, whether the
+    money went back, or has arrived for a payment that had ended.
     Raises `Conflict`: it is in no doubt.
     """
     if not payment.is_doubtful:
@@ -321,5 +334,5 @@ def dismiss(payment: Payment, now: datetime, *, behind: Doubt | None = None) -> 
     closed = evolve(ended, doubt_closed_at=now)
     if payment.doubt is not Doubt.DISPUTED:
         return closed
-    looked_at = evolve(closed, next_look_at=now) if closed.status is PaymentStatus.PAID else closed
+    looked_at = evolve(closed, next_look_at=now)
     return looked_at if behind is None else opened_doubt(looked_at, behind)

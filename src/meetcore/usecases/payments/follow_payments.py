@@ -121,32 +121,36 @@ class FollowPayments:
 
     async def _look(self, payment: Payment) -> None:
         try:
-            if payment.gateway != self.gateway.name and payment.reference is None:  # no page of it is open
-                await self._follow(payment, None)
-                return
-            self._require_own(payment)
             if payment.status is PaymentStatus.REFUNDED:
                 await self._pay_back(payment)
             else:
-                await self._follow(payment, await self.gateway.find(payment))
+                await self._follow(payment, await self._find(payment))
         except (GatewayUnknown, GatewayRefused) as error:
             self.report(payment, error)
             await self._save(payment, _unanswered)
 
-    def _require_own(self, payment: Payment) -> None:
-        if payment.gateway != self.gateway.name:
-            raise GatewayUnknown(f"it was paid by {payment.gateway}, and {self.gateway.name} is set")
+    async def _find(self, payment: Payment) -> GatewayRecord | None:
+        if self._is_own(payment):
+            return await self.gateway.find(payment)
+        if payment.status is PaymentStatus.PENDING and payment.reference is not None:
+            raise GatewayUnknown(f"it is to be paid at {payment.gateway}, and {self.gateway.name} is set")
+        return None  # no page of it is open
+
+    def _is_own(self, payment: Payment) -> bool:
+        return payment.gateway == self.gateway.name
 
     async def _pay_back(self, payment: Payment) -> None:
         """Send the money of a refund back, once at the gateway however often it is asked, until it is final.
 
-        One that the gateway refused is the operator's, who may have sent the money another way.
+        One that the gateway refused is the operator's, who may have sent the money another way, and so is an
+        unfinished one of a gateway that is not set any more.
         """
         async with self.store.begin() as tx:
             refund = await tx.payments.load_refund(payment.id)
         assert refund is not None  # written with the status
-        if refund.refused_at is not None:
-            await self._save(payment, payments.looked)
+        if refund.refused_at is not None or not self._is_own(payment):
+            is_over = refund.refused_at is not None or refund.paid_back_at is not None
+            await self._save(payment, payments.looked if is_over else payments.of_another_gateway)
             return
         try:
             state = await self.gateway.refund(payment, refund)

@@ -35,9 +35,11 @@ def can_be_refunded(payment: Payment) -> bool:
 
     The gateway would refuse the refund, and that asks for the money another way, once more; or a refund that
     was made there would pass for this one. Of a payment that was accepted with another amount or currency
-    the refund would be of the amount that was asked for.
+    the refund would be of the amount that was asked for. After a dispute the gateway says which of these
+    is so.
     """
-    is_disputed = payment.is_doubtful and payment.doubt is payments.Doubt.DISPUTED
+    is_open = payment.is_doubtful or payment.next_look_at is not None
+    is_disputed = is_open and payment.doubt is payments.Doubt.DISPUTED
     return not is_disputed and payment.doubt not in _OTHER_MONEY
 
 

@@ -140,8 +140,7 @@ def test_a_refund_that_is_not_sent_leaves_an_open_dispute_open(
     behind = end(refunded, refund, LATER)[0].doubt
     assert doubt_of(ended) is behind
     shown = dismiss(after, LATER, behind=behind)
-    is_asked = after.status is PaymentStatus.PAID
-    assert shown == evolve(after, doubt=behind, next_look_at=LATER if is_asked else None)
+    assert shown == evolve(after, doubt=behind, next_look_at=LATER)
     assert dismiss(shown, LATER, behind=behind) == evolve(shown, doubt_closed_at=LATER)
 
 

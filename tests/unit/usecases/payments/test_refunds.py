@@ -210,6 +210,60 @@ async def test_a_dispute_is_put_on_the_operators_list(shop: PaymentHarness, is_r
     assert not await receive(evolve(notice, transaction_id="pi_2"))
 
 
+async def test_a_closed_dispute_leaves_what_was_accepted_of_another_amount(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    await shop.pay(payment_id, 1)
+    await shop.follow()
+    console = shop.process().console.payments
+    await console.accept(ONE, WHERE, payment_id)
+    assert await shop.process().payments.receive_notification(Notification(payment_id, "x", is_dispute=True))
+    await shop.follow()
+    await console.dismiss(ONE, WHERE, payment_id, "won")
+    shop.faults.plan("find", GatewayUnknown("simulated"))
+    for _ in range(2):  # before the gateway has answered, and after
+        await shop.follow()
+        with pytest.raises(Conflict, match="or is disputed, or another amount was paid"):
+            await refund(shop, payment_id)
+        shop.harness.clock.advance(3_601)
+    payment = await shop.payment(payment_id)
+    assert (payment.doubt, payment.is_doubtful, payment.next_look_at) == (Doubt.WRONG_AMOUNT, False, None)
+    assert (shop.payments.refunds, shop.harness.funds().balance) == ([], 500)
+
+
+async def test_a_closed_dispute_leaves_late_money_to_be_accepted(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    await shop.payments.end(payment_id, GatewayStatus.EXPIRED)
+    await shop.notify(payment_id)
+    await shop.follow()
+    await shop.pay(payment_id)
+    await shop.follow()
+    assert await shop.process().payments.receive_notification(Notification(payment_id, "x", is_dispute=True))
+    await shop.follow()
+    console = shop.process().console.payments
+    await console.dismiss(ONE, WHERE, payment_id, "won")
+    await shop.follow()
+    assert (await shop.payment(payment_id)).doubt is Doubt.PAID_AFTER_END
+    await console.accept(ONE, WHERE, payment_id)
+    assert shop.harness.funds().balance == 500
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+async def test_a_refund_of_a_gateway_that_was_replaced_is_the_operators(
+    shop: PaymentHarness, is_sent: bool
+) -> None:
+    payment_id = await paid(shop)
+    await refund(shop, payment_id)
+    shop.payments.refund_state = RefundState.SENT if is_sent else RefundState.UNDER_WAY
+    await shop.follow()
+    shop.harness.write("UPDATE payments SET gateway = 'midtrans', next_look_at = clock_timestamp()")
+    shop.harness.clock.advance(3_601)
+    await shop.follow()
+    payment = await shop.payment(payment_id)
+    expected = (None, None) if is_sent else (Doubt.UNANSWERED, None)
+    assert (payment.doubt, payment.next_look_at) == expected
+    assert payment.status is PaymentStatus.REFUNDED
+
+
 async def test_a_dispute_of_a_refused_refund_has_the_gateway_asked_for_no_refund(
     shop: PaymentHarness,
 ) -> None:
