@@ -164,8 +164,14 @@ async def test_late_money_is_accepted_after_a_question(customer: Customer, visit
         f"Accept the payment {payment_id} of ",
         "500 credits and a receipt of IDR\N{NO-BREAK SPACE}555,000",
     )
+    [consent] = re.findall(r'name="confirmed" value="([^"]+)"', asked)
+    change = "UPDATE payments SET doubt = %s WHERE id = %s RETURNING id"
+    await customer.query(change, Doubt.WRONG_AMOUNT.value, payment_id)
+    again = await browser.post(f"{path}/accept", page=path, confirmed=consent)
+    assert_contains(again.text, 'name="confirmed"', "Another amount was paid.")
+    await customer.query(change, Doubt.PAID_AFTER_END.value, payment_id)
     assert await customer.balance() == before
-    done = await browser.post(f"{path}/accept", page=path, confirmed="yes")
+    done = await browser.post(f"{path}/accept", page=path, confirmed=consent)
     assert done.headers["location"] == f"{path}?done=payment_accepted"
     again = await browser.post(f"{path}/accept", page=path, confirmed="yes")
     assert again.status_code == 422

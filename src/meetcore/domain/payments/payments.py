@@ -237,7 +237,7 @@ def follow(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_erased:
         return looked(payment, now)
     # Of a pending payment, too: a part may have gone back, or a dispute may be won.
     is_reversed = answer.status is GatewayStatus.REVERSED and payment.status in _REVERSIBLE
-    if is_reversed or _is_acceptable(payment):  # what had arrived is not there any more
+    if is_reversed or is_acceptable(payment):  # what had arrived is not there any more
         return _doubted(payment, Doubt.REVERSED)
     status = find_step(TRANSITIONS, payment.status, _ENDED[answer.status])
     return evolve(payment, next_look_at=None) if status is None else _ended(payment, status, now)
@@ -293,7 +293,8 @@ def opened_doubt(payment: Payment, doubt: Doubt) -> Payment:
     return payment if is_disputed else evolve(payment, doubt=doubt, doubt_closed_at=None)
 
 
-def _is_acceptable(payment: Payment) -> bool:
+def is_acceptable(payment: Payment) -> bool:
+    """Return whether a payment is in a doubt in which its money has arrived."""
     return payment.is_doubtful and payment.doubt in ACCEPTABLE
 
 
@@ -312,7 +313,7 @@ def accept(payment: Payment, now: datetime, *, is_erased: bool = False) -> Payme
         raise Conflict(
             "The account was erased. Send the money back at the gateway, and close the doubt.", payment.id
         )
-    if not _is_acceptable(payment):
+    if not is_acceptable(payment):
         raise Conflict(
             "Only a payment whose money arrived, and that is in doubt, can be accepted.", payment.id
         )

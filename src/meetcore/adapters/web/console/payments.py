@@ -16,7 +16,7 @@ from meetcore.domain.members.roles import OperatorAction
 from meetcore.domain.money import ledger
 from meetcore.domain.money.amounts import read_amount
 from meetcore.domain.money.proposals import ProposalKind
-from meetcore.domain.payments.payments import ACCEPTABLE, Payment, PaymentStatus, topup_reference
+from meetcore.domain.payments.payments import Payment, PaymentStatus, is_acceptable, topup_reference
 from meetcore.domain.payments.refunds import refund_amount
 from meetcore.domain.payments.views import PaymentPage
 from meetcore.domain.records.pages import ProposalLine
@@ -59,9 +59,11 @@ async def show_payment(visit: ConsoleVisit) -> Response:
     return await _show(visit, {})
 
 
-async def _ask_to_accept(visit: ConsoleVisit) -> Question:
+async def _ask_to_accept(visit: ConsoleVisit) -> Question | None:
     found = await _find(visit)
     payment = found.payment
+    if not is_acceptable(payment):
+        return None
     outcome = visit.look.plural(
         "The account gets %(credits)s credit and a receipt of %(amount)s.",
         "The account gets %(credits)s credits and a receipt of %(amount)s.",
@@ -76,6 +78,7 @@ async def _ask_to_accept(visit: ConsoleVisit) -> Question:
         ),
         outcome if doubt is None else f"{doubt[0]}. {outcome}",
         visit.text("Accept"),
+        f"{payment.status} {payment.doubt}",
     )
 
 
@@ -212,7 +215,7 @@ async def _show(visit: ConsoleVisit, errors: Mapping[str, str]) -> Response:
         state=payment_state(visit.look, found),
         doubt=_doubt(visit, payment),
         closed_doubt=visit.text(texts.PAYMENT_DOUBTS[payment.doubt][0]) if payment.doubt else "",
-        can_accept=payment.is_doubtful and payment.doubt in ACCEPTABLE,
+        can_accept=is_acceptable(payment),
         can_be_refunded=can_be_refunded(payment),
         messages=[
             (each, visit.text(texts.MESSAGE_SOURCES[each.source]), each.body[:MAX_SHOWN])
