@@ -31,8 +31,8 @@ from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store
 from meetcore.usecases.mails import MailQueue
 from meetcore.usecases.members import audit, sign_in_links
-from meetcore.usecases.requests.administration import Administration, MintedKey, check_role
-from meetcore.usecases.requests.erasure import lock_unerased
+from meetcore.usecases.requests.administration import Administration, MintedKey
+from meetcore.usecases.requests.erasure import check_role, lock_unerased
 from meetcore.usecases.runtime import Runtime
 
 

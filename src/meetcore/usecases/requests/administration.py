@@ -6,7 +6,7 @@ from uuid import UUID
 
 from attrs import Factory, evolve, field, frozen
 
-from meetcore.domain.errors import Conflict, NotFound, require_record
+from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.mails.contents import SuspensionChanged
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.members import audit, members, roles
@@ -40,7 +40,7 @@ from meetcore.usecases.money.credit_postings import (
     post_within,
     top_up_request,
 )
-from meetcore.usecases.requests.erasure import lock_unerased
+from meetcore.usecases.requests.erasure import check_role, lock_unerased
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.webhooks.endpoints import WebhookAdministration
 
@@ -350,20 +350,6 @@ class Administration:
         **details: audit.Detail,
     ) -> None:  # fmt: skip
         await record_action(tx, self.runtime, now, self.origin, action, account_id, target_id, **details)
-
-
-async def check_role(
-    tx: Transaction, account_id: UUID, user_id: UUID | None, action: roles.Action
-) -> Sequence[members.Membership]:
-    """Check a member's role once more under the account's lock: it may have been taken away meanwhile.
-
-    Returns the members. Of a guest, who has no user, nothing is checked.
-    """
-    found = await tx.members.load_members(account_id)
-    if user_id is not None:
-        role = next((each.role for each in found if each.user_id == user_id), None)
-        roles.check_allowed(require_record(role, "member"), action)
-    return found
 
 
 async def add_key(tx: Transaction, key: ApiKey, text: str, now: datetime) -> None:

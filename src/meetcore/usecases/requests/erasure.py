@@ -8,16 +8,16 @@ removed. What was interrupted begins anew and passes over what is done.
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
 from attrs import evolve, field, frozen
 
-from meetcore.domain.errors import Conflict
+from meetcore.domain.errors import Conflict, require_record
 from meetcore.domain.mails.mails import MAILS_KEPT
-from meetcore.domain.members import audit, roles, views
+from meetcore.domain.members import audit, members, roles, views
 from meetcore.domain.requests.idempotency import KEY_RETENTION_HOURS
 from meetcore.domain.requests.request_log import REQUESTS_KEPT
 from meetcore.domain.requests.retention import Erasure, Retention, check_erasable
@@ -29,6 +29,20 @@ from meetcore.ports.store import Store, StoreUnavailable, Transaction
 from meetcore.usecases.members.audit import record_action
 from meetcore.usecases.notes.recordings import end_recording
 from meetcore.usecases.runtime import Runtime
+
+
+async def check_role(
+    tx: Transaction, account_id: UUID, user_id: UUID | None, action: roles.Action
+) -> Sequence[members.Membership]:
+    """Check a member's role once more under the account's lock: it may have been taken away meanwhile.
+
+    Returns the members. Of a guest, who has no user, nothing is checked.
+    """
+    found = await tx.members.load_members(account_id)
+    if user_id is not None:
+        role = next((each.role for each in found if each.user_id == user_id), None)
+        roles.check_allowed(require_record(role, "member"), action)
+    return found
 
 
 async def lock_unerased(tx: Transaction, account_id: UUID) -> None:
@@ -65,13 +79,17 @@ class EraseAccount:
     async def __call__(self, account_id: UUID) -> Erasure:
         """Request the erasure of an account, which ends every access to it; idempotent.
 
-        Raises `Unprocessable`: its meetings are still to take place, or notes are being written.
+        Raises:
+            ActionNotAllowed: the acting member's role was taken away meanwhile.
+            NotFound: there is no such account, or the acting member was removed meanwhile.
+            Unprocessable: its meetings are still to take place, or notes are being written.
         """
         now = self.runtime.now()
         async with self.store.begin() as tx:
             erasure = await tx.erasures.load_locked(account_id)
             if erasure.requested_at is not None:
                 return erasure
+            await check_role(tx, account_id, self.origin.member_id, roles.Action.ERASE_ACCOUNT)
             check_erasable(erasure)
             await tx.erasures.start(account_id, now)
             await record_action(tx, self.runtime, now, self.origin, "account.erased", account_id, account_id)

@@ -21,8 +21,8 @@ from meetcore.ports.requests import RateCounters
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.webhook_sender import DocumentFetcher, DocumentUnavailable
 from meetcore.usecases.members.audit import count_hit, record_action
-from meetcore.usecases.requests.administration import add_key, check_role
-from meetcore.usecases.requests.erasure import lock_unerased
+from meetcore.usecases.requests.administration import add_key
+from meetcore.usecases.requests.erasure import check_role, lock_unerased
 from meetcore.usecases.runtime import Runtime
 
 

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.domain.errors import Conflict, Gone, InvalidApiKey, NotFound, Unprocessable
+from meetcore.domain.errors import ActionNotAllowed, Conflict, Gone, InvalidApiKey, NotFound, Unprocessable
 from meetcore.domain.members.operators import Operator
 from meetcore.domain.members.roles import OperatorRole, Role
 from meetcore.domain.members.sessions import OperatorSession
@@ -125,6 +125,22 @@ async def test_an_erased_account_gets_no_access(at: AccessHarness) -> None:
     with pytest.raises(Conflict, match="erased"):
         await at.harness.administration.keys.create(id_, [Scope.MEETINGS_READ])
     assert at.harness.count("sessions") == 0
+
+
+async def test_an_owner_who_is_one_no_more_erases_nothing(at: AccessHarness) -> None:
+    one = await at.signed_in()
+    other = await at.join(one, "b@example.com", Role.OWNER)
+    assert other.user is not None
+    members, erase = at.access().members, at.harness.process().account_data.erase
+    await members.change_role(one, other.user.id, Role.VIEWER, None)
+    with pytest.raises(ActionNotAllowed):
+        await erase.for_member(other, None)
+    await members.remove(one, other.user.id, None)
+    with pytest.raises(NotFound):
+        await erase.for_member(other, None)
+    assert at.harness.count("account_erasures") == 0
+    erased = await erase.for_member(one, None)
+    assert await erase.for_member(one, None) == erased
 
 
 async def test_a_call_that_was_let_in_before_the_erasure_books_nothing() -> None:
