@@ -36,7 +36,11 @@ class MemberRepository(Protocol):
     async def load_members(self, account_id: UUID) -> Sequence[Membership]: ...
     async def load_memberships(self, user_id: UUID) -> Sequence[Membership]: ...
     async def add_membership(self, membership: Membership) -> bool:
-        """Write a membership; False when the user is a member already."""
+        """Write a membership; False when the user is a member already.
+
+        A user from `ensure_user` who is a member of no account loses the passkeys: the address may have
+        another holder by now.
+        """
 
     async def save_membership(self, membership: Membership) -> None: ...
     async def remove_membership(self, account_id: UUID, user_id: UUID, at: datetime) -> None:

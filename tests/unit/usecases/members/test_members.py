@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
+from meetcore.adapters.passkeys import WebauthnVerifier
 from meetcore.domain.errors import ActionNotAllowed, Gone, NotFound, Unprocessable
 from meetcore.domain.mails import contents
 from meetcore.domain.mails.mails import MailLimits, MailStatus
@@ -16,19 +17,24 @@ from meetcore.domain.members.members import (
     INVITATIONS_BEFORE_CREDITS,
     INVITATIONS_WINDOW,
     MAX_PENDING_INVITATIONS,
+    Membership,
 )
 from meetcore.domain.members.roles import Role
 from meetcore.domain.members.sessions import is_fresh
-from meetcore.domain.members.sign_in import INVITATION_FOR, SignInFirst
+from meetcore.domain.members.sign_in import INVITATION_FOR, SignInFirst, SignInMethod
 from meetcore.domain.members.views import OpenInvitation, SignedIn
 from meetcore.domain.money.ledger import CreditsFellLow
 from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.usecases.mails import CreditMails
 from meetcore.usecases.members.members import Members
+from meetcore.usecases.members.passkeys import Visitor
 from meetcore.usecases.members.sign_in_links import Browser
+from meetcore.usecases.members.sign_up import enter_or_open
+from tests.support.authenticator import SoftwareAuthenticator
 from tests.unit.usecases.access_harness import OWNER, AccessHarness, link_in, token_in, token_of
 from tests.unit.usecases.application import ApplicationHarness
 
+SITE = "https://meetcore.test"
 SOMEBODY = UUID(int=7)
 Change = Callable[[Members, SignedIn], Awaitable[object]]
 CHANGES: dict[str, Change] = {
@@ -188,6 +194,59 @@ async def test_a_removed_member_is_out_at_once_and_has_no_link(at: AccessHarness
     assert len(at.mails) == sent
     with pytest.raises(NotFound):
         await members.remove(owner, viewer.user.id, None)
+
+
+def verifier() -> WebauthnVerifier:
+    return WebauthnVerifier("meetcore.test", SITE)
+
+
+async def join_again(at: AccessHarness, owner: SignedIn) -> UUID | None:
+    return (await at.join(owner, "b@example.com", Role.VIEWER)).session.user_id
+
+
+async def sign_up(at: AccessHarness, _owner: SignedIn) -> UUID | None:
+    runtime = at.harness.runtime
+    async with at.harness.store.begin() as tx:
+        begun = await enter_or_open(
+            tx, runtime, runtime.now(), "b@example.com", "B", Browser(), SignInMethod.SIGN_UP
+        )
+    return begun.session.user_id
+
+
+async def open_by_operator(at: AccessHarness, _owner: SignedIn) -> UUID | None:
+    return (await at.harness.administration.create_account("b@example.com", "B")).user_id
+
+
+@pytest.mark.parametrize("comes_back", [join_again, sign_up, open_by_operator])
+async def test_the_next_holder_of_an_address_gets_no_passkey_of_the_removed_member(
+    comes_back: Callable[[AccessHarness, SignedIn], Awaitable[UUID | None]], at: AccessHarness
+) -> None:
+    owner, access, device = await at.signed_in(), at.access(), SoftwareAuthenticator(SITE, "meetcore.test")
+    member = await at.join(owner, "b@example.com", Role.DEVELOPER)
+    passkeys = evolve(access.passkeys, open_verifier=verifier)
+    sign_in = evolve(access.member_passkeys, open_verifier=verifier)
+    visitor = Visitor(member, "cookie", None)
+    await passkeys.add(visitor, "Laptop", device.register(await passkeys.ask_to_register(visitor)))
+
+    async def enter() -> object:
+        device.sign_count += 1
+        return await sign_in.enter(device.sign_in(await sign_in.ask("cookie", None)), Browser("cookie"))
+
+    assert member.user is not None
+    other = await at.harness.administration.create_account("c@example.com", "C")
+    user_id, now = member.user.id, at.harness.now()
+    async with at.harness.store.begin() as tx:
+        await tx.members.add_membership(Membership(other.id, user_id, Role.VIEWER, now))
+    await access.members.remove(owner, user_id, None)
+    await at.join(owner, "b@example.com", Role.DEVELOPER)
+    assert await enter(), "a member of another account meanwhile"
+    await access.members.remove(owner, user_id, None)
+    async with at.harness.store.begin() as tx:
+        await tx.members.remove_membership(other.id, user_id, now)
+    assert await comes_back(at, owner) == user_id
+    with pytest.raises(Unprocessable):
+        await enter()
+    assert list(await passkeys.list_own(member)) == []
 
 
 async def test_a_removed_member_gets_no_news_that_waits(at: AccessHarness) -> None:

@@ -50,7 +50,9 @@ class PostgresMemberRepository(repository.Repository):
         return await self._list(MEMBERSHIP, SQL["load_memberships"], user_id=user_id)
 
     async def add_membership(self, membership: members.Membership) -> bool:
-        return await self._changed(SQL["add_membership"], MEMBERSHIP.parameters(membership))
+        parameters = MEMBERSHIP.parameters(membership)
+        await self._run(SQL["delete_earlier_passkeys"], parameters)
+        return await self._changed(SQL["add_membership"], parameters)
 
     async def save_membership(self, membership: members.Membership) -> None:
         await self._run(SQL["save_membership"], MEMBERSHIP.parameters(membership))

@@ -17,6 +17,11 @@ ORDER BY b.created_at, b.account_id, b.user_id
 SELECT {MEMBERSHIP.select} FROM memberships b WHERE b.user_id = %(user_id)s
 ORDER BY b.created_at, b.account_id, b.user_id
 
+-- delete_earlier_passkeys: Delete the passkeys of a user who is a member of no account: another person may hold the
+-- address by now. The user is locked.
+DELETE FROM passkeys WHERE user_id = %(membership_user_id)s
+    AND NOT EXISTS (SELECT FROM memberships WHERE user_id = %(membership_user_id)s)
+
 -- add_membership: Make a user a member, unless one already.
 INSERT INTO memberships ({MEMBERSHIP.names}) VALUES ({MEMBERSHIP.values}) ON CONFLICT DO NOTHING
 
