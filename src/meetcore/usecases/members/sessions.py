@@ -85,19 +85,19 @@ class Sessions:
     ) -> Sequence[sessions.Session | sessions.OperatorSession]:
         """Return the open sessions that a person can end, the own ones and the latest first.
 
-        These are a user's own in every account, or an operator's own. One who manages the account's members
-        ends those of its guests, and operators' views, too; another guest has the own session alone.
+        These are a user's own in every account, or an operator's own; a guest, or a user in a pinned session,
+        has that one alone. One who manages the account's members ends those of its guests, and operators'
+        views, too.
         """
         now, found = self.runtime.now(), list[sessions.Session | sessions.OperatorSession]()
         seen_after = now - sessions.IDLE_LIMIT
         if isinstance(who, SignedInOperator):
             found += await self.queries.list_operator_sessions(who.operator.id, seen_after, MAX_LISTED)
-        elif who.user is None and not _ends_guests(who):
-            found.append(who.session)
         else:
-            user_id = None if who.user is None else who.user.id
-            account_id = who.account.id if _ends_guests(who) else None
+            user_id, account_id = _own_user(who), who.account.id if _ends_guests(who) else None
             found += await self.queries.list_sessions(user_id, account_id, seen_after, MAX_LISTED)
+            if user_id is None and who.session.id not in {session.id for session in found}:
+                found.insert(0, who.session)
         return [session for session in found if sessions.is_open(session, now)]
 
     async def end_own(
@@ -114,8 +114,8 @@ class Sessions:
     async def end_others(self, who: SignedIn | SignedInOperator, client_address: str | None) -> int:
         """End every other session of a user or an operator; return how many.
 
-        One who manages the account's members ends those of guests, and operators' views, too. What was asked
-        for before, links and sign-ups, works no more.
+        A pinned session ends none of its user's. One who manages the account's members ends those of guests,
+        and operators' views, too. Links and sign-ups that were asked for before work no more.
         """
         now, own = self.runtime.now(), who.session.id
         async with self.store.begin() as tx:
@@ -132,8 +132,8 @@ class Sessions:
         ended, own = 0, who.session.id
         if _ends_guests(who):
             ended += await tx.sign_in.end_guest_sessions(who.account.id, own, now)
-        if who.user is not None:
-            ended += await tx.sign_in.end_sessions_of(who.user.id, own, now)
+        if (user_id := _own_user(who)) is not None:
+            ended += await tx.sign_in.end_sessions_of(user_id, own, now)
         return ended
 
     async def _record(
@@ -182,6 +182,11 @@ class Sessions:
                 tx, self.runtime, now, account_id, user.id, browser, sign_in.SignInMethod.OTHER_ACCOUNT,
                 authenticated_at=old.authenticated_at,
             )  # fmt: skip
+
+
+def _own_user(who: SignedIn) -> UUID | None:
+    """Return the user whose sessions in every account this one lists and ends; `None` for a pinned one."""
+    return None if who.user is None or who.session.is_pinned else who.user.id
 
 
 def _ends_guests(who: SignedIn) -> bool:

@@ -334,6 +334,37 @@ async def test_a_member_who_comes_by_a_pinned_link_stays_in_its_account(at: Acce
     assert is_fresh(guest.session, at.harness.now()), "a guest has no other way to sign in"
 
 
+@pytest.mark.parametrize("role", [Role.OWNER, Role.VIEWER])
+async def test_a_pinned_session_ends_itself_and_guests_and_no_other_of_the_user(
+    role: Role, at: AccessHarness
+) -> None:
+    owner, email, access = await at.signed_in(), "b@example.com", at.access()
+    await at.harness.administration.create_account(email, "B")
+    await at.join(owner, email, role)
+    own = await at.signed_in(email)
+    links = evolve(access.portal_links, pins=True)
+    unused = await links.for_member(owner.account.id, email)
+    pinned = []
+    for _ in range(2):
+        link = await links.for_member(owner.account.id, email)
+        made = await access.redeem_link.for_customer(token_of(link.url), Browser())
+        found = await access.sessions.find(made.token)
+        assert found is not None
+        pinned.append(found)
+    one, guest = pinned[1], await at.guest(Role.VIEWER)
+    guests = [guest.session] if role is Role.OWNER else []
+    assert list(await access.sessions.list_own(one)) == [one.session, *guests]
+    for foreign in (own, pinned[0]):
+        with pytest.raises(NotFound):
+            await access.sessions.end_own(one, foreign.session.id, None)
+    assert await access.sessions.end_others(one, None) == len(guests)
+    assert list(await access.sessions.list_own(one)) == [one.session]
+    for other in (own, pinned[0]):
+        assert other.session in await access.sessions.list_own(own)
+    await access.redeem_link.for_customer(token_of(unused.url), Browser())
+    assert await access.sessions.end_others(own, None) > 2, "the user's own session ends pinned ones"
+
+
 async def test_a_user_of_two_accounts_goes_from_one_to_the_other(at: AccessHarness) -> None:
     owner = await at.signed_in()
     other = await at.harness.administration.create_account("b@example.com", "B")
