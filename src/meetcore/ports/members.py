@@ -146,8 +146,8 @@ class SignInRepository(Protocol):
 
     async def use_sign_up(self, digest: bytes, browser_digest: bytes, at: datetime) -> SignUp | None: ...
     async def add_session(self, session: sessions.Session, digest: bytes) -> None: ...
-    async def add_operator_session(self, session: sessions.OperatorSession, digest: bytes) -> str:
-        """Write an operator's session; return the operator's e-mail address."""
+    async def add_operator_session(self, session: sessions.OperatorSession, digest: bytes) -> str | None:
+        """Write an operator's session; return the e-mail address, `None` for an operator who was removed."""
 
     async def touch_session(self, session_id: UUID, at: datetime) -> None:
         """Write when a session was last used, unless that was written in `SEEN_EVERY` before."""

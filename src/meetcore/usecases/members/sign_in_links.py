@@ -359,7 +359,10 @@ async def start_operator_session(
     tx: Transaction, runtime: Runtime, now: datetime, operator_id: UUID, browser: Browser,
     how: sign_in.SignInMethod, authenticated_at: datetime | None = None,
 ) -> NewOperatorSession:  # fmt: skip
-    """Begin a session of an operator who was authenticated at that time, else just now."""
+    """Begin a session of an operator who was authenticated at that time, else just now.
+
+    Raises `Gone`: the operator was removed.
+    """
     token = sign_in.mint_token(runtime.entropy.token_bytes(sign_in.TOKEN_BYTES))
     session = OperatorSession(
         id=runtime.new_id(now), operator_id=operator_id, created_at=now, last_seen_at=now,
@@ -367,6 +370,8 @@ async def start_operator_session(
         client_address=browser.client_address,
     )  # fmt: skip
     email = await tx.sign_in.add_operator_session(session, sign_in.token_digest(token))
+    if email is None:
+        raise sign_in.link_unusable()
     origin = audit.ActionOrigin(audit.operator_actor(operator_id, email), browser.client_address)
     await record_action(tx, runtime, now, origin, "session.started", None, session.id, how=how)
     return NewOperatorSession(session, token)

@@ -76,6 +76,18 @@ async def test_an_unknown_link_is_not_recorded(at: AccessHarness) -> None:
     assert of(at, "session.refused") == []
 
 
+async def test_a_link_of_an_operator_who_was_removed_is_refused(at: AccessHarness) -> None:
+    access = at.access()
+    one = await access.operators.add("ops@example.com", OperatorRole.SUPPORT)
+    link = await access.portal_links.for_operator(one.id)
+    await access.operators.remove(one.id)
+    with pytest.raises(Gone):
+        await access.redeem_link.for_operator(token_of(link.url), BROWSER)
+    assert at.harness.count("operator_sessions") == 0
+    [refused] = of(at, "session.started", "session.refused")
+    assert (refused.action, refused.target_id) == ("session.refused", str(one.id))
+
+
 async def test_who_holds_a_used_link_does_not_fill_the_audit_log(at: AccessHarness) -> None:
     await at.sign_in()
     token, links = at.last_token(), at.access().redeem_link

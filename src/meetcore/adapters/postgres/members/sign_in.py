@@ -92,11 +92,10 @@ class PostgresSignInRepository(Repository):
     async def add_session(self, session: Session, digest: bytes) -> None:
         await self._run(SQL["add_session"], SESSION.parameters(session), digest=digest)
 
-    async def add_operator_session(self, session: OperatorSession, digest: bytes) -> str:
+    async def add_operator_session(self, session: OperatorSession, digest: bytes) -> str | None:
         parameters = OPERATOR_SESSION.parameters(session)
         row = await self._one(SQL["add_operator_session"], parameters, digest=digest)
-        assert row is not None
-        return str(row["email"])
+        return None if row is None else str(row["email"])
 
     async def touch_session(self, session_id: UUID, at: datetime) -> None:
         await self._run(SQL["touch_session"], id=session_id, at=at, seen_before=at - SEEN_EVERY)

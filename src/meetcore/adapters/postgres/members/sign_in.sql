@@ -74,8 +74,9 @@ RETURNING {SIGN_UP.select}
 -- add_session: Begin a customer's session.
 INSERT INTO sessions ({SESSION.names}, digest) VALUES ({SESSION.values}, %(digest)s)
 
--- add_operator_session: Begin an operator's session.
-INSERT INTO operator_sessions ({OPERATOR_SESSION.names}, digest) VALUES ({OPERATOR_SESSION.values}, %(digest)s)
+-- add_operator_session: Begin an operator's session, unless the operator was removed.
+INSERT INTO operator_sessions ({OPERATOR_SESSION.names}, digest) SELECT {OPERATOR_SESSION.values}, %(digest)s
+WHERE EXISTS (SELECT FROM operators WHERE id = %(session_operator_id)s AND removed_at IS NULL)
 RETURNING (SELECT email FROM operators o WHERE o.id = operator_id) AS email
 
 -- touch_session: Write when a session was last used, once a minute however many use it at once.
