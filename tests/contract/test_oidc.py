@@ -23,7 +23,7 @@ from meetcore.adapters.bounded_http import BoundedHttp
 from meetcore.adapters.oidc import MAX_ANSWER_BYTES, OidcClient, OidcProvider, open_http
 from meetcore.adapters.passkeys import WebauthnVerifier
 from meetcore.domain.members.identities import Identity, flow_secrets
-from meetcore.domain.members.passkeys import MAX_ANSWER
+from meetcore.domain.members.passkeys import MAX_ANSWER, MAX_CREDENTIAL
 from meetcore.ports.identity import (
     IdentityRefused,
     IdentityUnavailable,
@@ -287,6 +287,21 @@ def test_a_registration_is_read_and_verified(verifier: WebauthnVerifier) -> None
     assert (read.challenge, read.credential, read.user_handle) == (challenge, device.credential, None)
     made = verifier.verify_registration(answer, challenge)
     assert (made.credential, made.sign_count) == (device.credential, 7)
+
+
+@pytest.mark.parametrize(
+    ("length", "is_valid"), [(0, False), (1, True), (MAX_CREDENTIAL, True), (MAX_CREDENTIAL + 1, False)]
+)
+def test_a_credential_id_has_the_length_that_webauthn_gives(
+    length: int, is_valid: bool, verifier: WebauthnVerifier
+) -> None:
+    device, challenge = SoftwareAuthenticator(ORIGIN, RP_ID, credential=b"c" * length), os.urandom(32)
+    answer = device.register(verifier.ask_to_register(challenge, USER, []))
+    if is_valid:
+        assert verifier.verify_registration(answer, challenge).credential == device.credential
+        return
+    with pytest.raises(PasskeyInvalid):
+        verifier.verify_registration(answer, challenge)
 
 
 def test_a_sign_in_is_read_and_verified(verifier: WebauthnVerifier) -> None:

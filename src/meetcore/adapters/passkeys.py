@@ -22,7 +22,7 @@ from webauthn.helpers.structs import (
     UserVerificationRequirement,
 )
 
-from meetcore.domain.members.passkeys import CHALLENGE_FOR, MAX_ANSWER
+from meetcore.domain.members.passkeys import CHALLENGE_FOR, MAX_ANSWER, MAX_CREDENTIAL
 from meetcore.ports.identity import AnsweredChallenge, NewCredential, PasskeyInvalid, PasskeyUser
 
 _TIMEOUT_MS: Final = int(CHALLENGE_FOR.total_seconds() * 1000)
@@ -91,6 +91,8 @@ class WebauthnVerifier:
             )
         except Exception as error:
             raise PasskeyInvalid("invalid registration") from error
+        if not 1 <= len(verified.credential_id) <= MAX_CREDENTIAL:
+            raise PasskeyInvalid("length of the credential's id")
         return NewCredential(verified.credential_id, verified.credential_public_key, verified.sign_count)
 
     def verify_sign_in(self, answer: str, challenge: bytes, public_key: bytes) -> int:

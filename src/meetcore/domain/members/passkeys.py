@@ -27,6 +27,8 @@ MAX_PASSKEYS: Final = 10
 MAX_NAME: Final = 60
 MAX_ANSWER: Final = 16_384
 """Characters of a browser's answer, as JSON."""
+MAX_CREDENTIAL: Final = 1023
+"""Bytes of a credential's id (WebAuthn, 7.1, step 25)."""
 CHALLENGE_FOR: Final = timedelta(minutes=5)
 CHALLENGE_BYTES: Final = 32
 ATTEMPTS_PER_ADDRESS: Final = 20
