@@ -152,7 +152,9 @@ async def _with_fault(ask: Ask, fault: Exception) -> httpx.Response:
 
 async def malformed(ask: Ask) -> httpx.Response:
     if ask.method == "GET":
-        return await ask.send(f"{await ask.real_path()}?limit=0&format=0")
+        parameters = ask.operation.get("parameters", [])
+        query = "limit=0&format=0" if any(each["in"] == "query" for each in parameters) else "&" * 32
+        return await ask.send(f"{await ask.real_path()}?{query}")
     return await ask.send(raw=b'{"nobody_knows_this": 1}')
 
 

@@ -275,8 +275,7 @@ async def test_a_long_query_costs_no_time(customer: Customer, path: str) -> None
     start = thread_time()
     answer = await customer.get(f"{path}?{LONG}")
     assert thread_time() - start < 0.5
-    # What takes no parameters does not read them, and documents no 400.
-    assert answer.status_code == (400 if path in ("/webhooks", "/pricing-tiers") else 200)
+    assert set(fields_of(answer)) == {"query"}
 
 
 async def test_many_names_of_which_one_is_given_twice_cost_no_time(customer: Customer) -> None:
@@ -299,6 +298,24 @@ async def test_a_query_has_a_largest_size(customer: Customer) -> None:
     some = "&".join(["limit=1"] * 32)
     assert fields_of(await customer.get(f"/webhooks?{some}")) == {"limit": ["must be given once"]}
     assert set(fields_of(await customer.get(f"/webhooks?cursor={'x' * 4089}"))) == {"cursor"}
+
+
+@pytest.mark.spec("7/400")
+async def test_the_query_of_an_operation_without_parameters_has_it_too(customer: Customer) -> None:
+    meeting = await customer.make_meeting()
+    many, some = "&".join(["a=1"] * 33), "&".join(["a=1"] * 32)
+    body = {"type": "notulen", "duration": 90}
+    for method, path, sent in (
+        ("GET", "/me", None), ("GET", "/credits", None), ("GET", f"/meetings/{meeting['id']}", None),
+        ("POST", "/credits/estimate", body),
+    ):  # fmt: skip
+        assert fields_of(await customer.send(method, f"{path}?{many}", sent)) == {
+            "query": ["must not have more than 32 parameters"]
+        }
+        assert fields_of(await customer.send(method, f"{path}?a={'x' * 4095}", sent)) == {
+            "query": ["must not be longer than 4096 bytes"]
+        }
+        assert (await customer.send(method, f"{path}?{some}", sent)).status_code == 200
 
 
 @pytest.mark.spec("7/400")

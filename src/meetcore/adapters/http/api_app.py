@@ -170,13 +170,11 @@ class ApiApp:
         now: datetime,
     ) -> OperationRequest:  # fmt: skip
         listing, path = operation.listing, place_of(operation, ids)
-        page, options = paging.Page(), {}
         try:
             value, body = _decoded(request, raw, operation)
-            if listing is not None or operation.options:
-                query = http_common.read_query(request.scope["query_string"], self._limits)
-                page = paging.Page() if listing is None else paging.read_page(query, listing, path)
-                options = paging.read_options(query, operation.options) if operation.options else {}
+            query = http_common.read_query(request.scope["query_string"], self._limits)
+            page = paging.Page() if listing is None else paging.read_page(query, listing, path)
+            options = paging.read_options(query, operation.options) if operation.options else {}
         except InvalidRequest as refusal:
             if operation.is_mutating and not isinstance(refusal, answers.HttpRefusal):
                 _idempotency_key(request.headers, refusal.details["fields"])

@@ -52,7 +52,7 @@ class Refusal:
     code: str
 
 
-_ANY = ("invalid_api_key", "rate_limited", "internal_error", "service_unavailable")
+_ANY = ("invalid_request", "invalid_api_key", "rate_limited", "internal_error", "service_unavailable")
 _TOO_LARGE, _NOT_JSON = Refusal(413, "invalid_request"), Refusal(415, "invalid_request")
 
 
@@ -71,8 +71,6 @@ def refusals_of(operation: Operation) -> list[Refusal]:
 def _codes_of_its_form(operation: Operation) -> Iterator[str]:
     if operation.scopes:
         yield "insufficient_scope"
-    if operation.reads_body or operation.listing is not None or operation.options:
-        yield "invalid_request"
     if "{" in operation.path:
         yield "not_found"
     if operation.is_mutating:
