@@ -6,8 +6,9 @@ import gzip
 import re
 
 import pytest
+from starlette.datastructures import Headers
 
-from meetcore.adapters.web.cookies import form_token, is_form_token
+from meetcore.adapters.web.cookies import form_token, is_form_token, may_compress
 from tests.support.api_harness import Customer
 from tests.support.pages import TOKEN, Browser
 from tests.support.visitors import Visitors
@@ -44,6 +45,18 @@ async def test_a_page_that_another_site_may_have_asked_for_is_not(
     browser = await visitors.member(customer.account_id)
     assert await _encoding(browser, PAGE, **({"Sec_Fetch_Site": site} if site else {})) == ""
     assert await _encoding(browser, PAGE, Sec_Fetch_Site="none", Accept_Encoding="identity") == ""
+
+
+@pytest.mark.parametrize(
+    ("accepted", "is_accepted"),
+    [
+        ("gzip", True), ("br, GZip ; q=0.1", True), ("br;q=0, gzip;q=1", True),
+        ("", False), ("br", False), ("gzip;q=0", False), ("br, gzip; q=0.000", False), ("gzip;q=no", False),
+        ("x-gzip-2", False),
+    ],
+)  # fmt: skip
+def test_gzip_of_the_weight_0_is_not_accepted(accepted: str, is_accepted: bool) -> None:
+    assert may_compress(Headers({"accept-encoding": accepted, "sec-fetch-site": "none"})) is is_accepted
 
 
 async def test_downloads_and_the_api_stay_as_they_are(customer: Customer, visitors: Visitors) -> None:

@@ -57,22 +57,30 @@ CLOCKS: Final[Mapping[Language, str]] = {Language.ENGLISH: "HH:mm", Language.IND
 def choose_language(chosen: str | None, accepted: str) -> Language:
     """Choose the language of a page: that of the cookie, else of `Accept-Language`, else English.
 
-    The order in the header decides (RFC 9110, 12.5.4), weights are not read.
+    The highest weight in the header decides, then the order (RFC 9110, 12.5.4).
     """
     if chosen in set(Language):
         return Language(chosen)
-    ranked = sorted((_weighted(item) for item in accepted.split(",")[:20]), key=lambda pair: -pair[1])
-    for tag, weight in ranked:
+    for accepted_range, weight in read_weights(accepted):
+        tag = accepted_range.partition("-")[0]
         code = "id" if tag == "in" else tag  # browsers of old Android say "in"
         if weight > 0 and code in set(Language):
             return Language(code)
     return Language.ENGLISH
 
 
+def read_weights(accepted: str) -> list[tuple[str, float]]:
+    """Return up to 20 values of an `Accept` header in lower case by weight (RFC 9110, 12.4.2), highest first.
+
+    A value with a weight that is no number has 0: it is not accepted.
+    """
+    return sorted((_weighted(item) for item in accepted.split(",")[:20]), key=lambda pair: -pair[1])
+
+
 def _weighted(item: str) -> tuple[str, float]:
-    tag, _, parameter = item.strip().lower().partition(";")
+    value, _, parameter = item.strip().lower().partition(";")
     try:
         weight = float(parameter.strip().removeprefix("q=")) if parameter else 1.0
     except ValueError:
         weight = 0.0
-    return tag.strip().partition("-")[0], weight
+    return value.strip(), weight

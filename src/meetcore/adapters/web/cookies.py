@@ -24,6 +24,8 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
+from meetcore.adapters.catalogues import read_weights
+
 DASHBOARD: Final = "meetcore"
 """The prefix of the dashboard's cookies."""
 LANGUAGE_KEPT: Final = timedelta(days=365)
@@ -149,7 +151,8 @@ def may_compress(headers: Headers) -> bool:
     What another site makes a browser ask for, with texts of its choice in the address, would otherwise tell
     by its compressed size what else is on the page, such as a join link (BREACH).
     """
-    return "gzip" in headers.get("accept-encoding", "") and headers.get("sec-fetch-site") in _OWN_SITES
+    weights = dict(read_weights(headers.get("accept-encoding", "")))
+    return weights.get("gzip", 0.0) > 0 and headers.get("sec-fetch-site") in _OWN_SITES
 
 
 FORM_KEPT: Final = timedelta(minutes=20)
