@@ -49,6 +49,11 @@ class MemberRepository(Protocol):
     async def add_invitation(self, invitation: Invitation) -> None:
         """Write an invitation, and revoke a pending one to the same address from its time on."""
 
+    async def revoke_invitations_of(
+        self, account_id: UUID, user_id: UUID, at: datetime, *, to_member: bool
+    ) -> Sequence[Invitation]:
+        """Revoke an account's pending invitations by a member, and those `to_member`; return them."""
+
     async def count_invitations(self, account_id: UUID, except_email: str, now: datetime) -> InvitationCounts:
         """Count an account's invitations; a pending one to an address is not counted."""
 

@@ -132,14 +132,18 @@ class Members:
     async def remove(self, signed_in: SignedIn, user_id: UUID, client_address: str | None) -> None:
         """End a membership, and the user's sessions and grants in the account.
 
-        The last owner is `Unprocessable`.
+        Pending invitations by the member, and to the member's address, are revoked. The last owner is
+        `Unprocessable`.
         """
         await self._change(signed_in, user_id, None, client_address)
 
     async def change_role(
         self, signed_in: SignedIn, user_id: UUID, role: Role, client_address: str | None
     ) -> None:
-        """Give a member another role, from the next request on; the last owner's is `Unprocessable`."""
+        """Give a member another role, from the next request on; the last owner's is `Unprocessable`.
+
+        A role that manages no members revokes the pending invitations that the member made.
+        """
         await self._change(signed_in, user_id, role, client_address)
 
     async def _change(
@@ -162,6 +166,13 @@ class Members:
             await audit.record_action(
                 tx, self.runtime, now, origin, action, account_id, user_id, before=before.role, after=role
             )
+            if role is None or not is_allowed(role, Action.MANAGE_MEMBERS):
+                for invitation in await tx.members.revoke_invitations_of(
+                    account_id, user_id, now, to_member=role is None
+                ):
+                    await audit.record_action(
+                        tx, self.runtime, now, origin, "member.invitation_revoked", account_id, invitation.id
+                    )
             if role is None or not is_allowed(role, Action.MANAGE_KEYS):
                 for key in await tx.grants.revoke_of_member(account_id, user_id, now):
                     await audit.record_action(

@@ -31,7 +31,7 @@ from meetcore.usecases.members.passkeys import Visitor
 from meetcore.usecases.members.sign_in_links import Browser
 from meetcore.usecases.members.sign_up import enter_or_open
 from tests.support.authenticator import SoftwareAuthenticator
-from tests.unit.usecases.access_harness import OWNER, AccessHarness, link_in, token_in, token_of
+from tests.unit.usecases.access_harness import OWNER, WHERE, AccessHarness, link_in, token_in, token_of
 from tests.unit.usecases.application import ApplicationHarness
 
 SITE = "https://meetcore.test"
@@ -115,6 +115,34 @@ async def test_a_user_accepts_an_invitation_in_an_own_session_alone(at: AccessHa
     assert (made.session.account_id, made.session.user_id) == (owner.account.id, own.session.user_id)
     assert made.session.authenticated_at == own.session.authenticated_at, "as fresh as the own session"
     assert await at.access().sessions.find(own.token) is None, "replaced"
+
+
+@pytest.mark.parametrize(
+    ("role", "gone"), [(None, {"b@example.com", "c@example.com"}), (Role.DEVELOPER, {"c@example.com"})]
+)
+async def test_invitations_of_a_member_end_with_the_right_to_make_them(
+    role: Role | None, gone: set[str], at: AccessHarness
+) -> None:
+    owner, members = await at.signed_in(), at.access().members
+    other = await at.join(owner, "b@example.com", Role.OWNER)
+    assert owner.user is not None
+    assert other.user is not None
+    made = {
+        email: (await members.invite(by, email, Role.OWNER, None)).invitation
+        for by, email in ((other, "c@example.com"), (owner, "b@example.com"), (owner, "d@example.com"))
+    }
+    tokens = {mail.recipient: token_in(mail) for mail in at.mails[-3:]}
+    if role is None:
+        await members.remove(owner, other.user.id, WHERE)
+    else:
+        await members.change_role(owner, other.user.id, role, WHERE)
+    assert {each.email for each in await members.list_invitations(owner)} == made.keys() - gone
+    revoked = [each for each in at.changes() if each.action == "member.invitation_revoked"]
+    assert {each.target_id for each in revoked} == {str(made[email].id) for email in gone}
+    assert {(each.actor.id, each.client_address) for each in revoked} == {(owner.user.id, WHERE)}
+    for email in gone:
+        with pytest.raises(Gone):
+            await at.access().redeem_link.for_customer(tokens[email], Browser())
 
 
 async def test_a_second_invitation_replaces_the_first(at: AccessHarness) -> None:

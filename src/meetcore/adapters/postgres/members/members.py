@@ -65,6 +65,14 @@ class PostgresMemberRepository(repository.Repository):
         await self._run(SQL["revoke_pending"], parameters)
         await self._run(SQL["add_invitation"], parameters)
 
+    async def revoke_invitations_of(
+        self, account_id: UUID, user_id: UUID, at: datetime, *, to_member: bool
+    ) -> Sequence[members.Invitation]:
+        return await self._list(
+            INVITATION, SQL["revoke_invitations_of"], account_id=account_id, user_id=user_id, at=at,
+            to_member=to_member,
+        )  # fmt: skip
+
     async def count_invitations(
         self, account_id: UUID, except_email: str, now: datetime
     ) -> members.InvitationCounts:

@@ -47,6 +47,14 @@ UPDATE invitations SET revoked_at = %(invitation_created_at)s
 WHERE account_id = %(account_id)s AND lower(email) = lower(%(invitation_email)s)
     AND accepted_at IS NULL AND revoked_at IS NULL
 
+-- revoke_invitations_of: Revoke the pending invitations that a member made in an account, which is locked, and where
+-- asked those to the member.
+UPDATE invitations i SET revoked_at = %(at)s
+WHERE i.account_id = %(account_id)s AND i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > %(at)s
+    AND (i.invited_by = %(user_id)s OR (%(to_member)s
+        AND lower(i.email) = (SELECT lower(u.email) FROM users u WHERE u.id = %(user_id)s)))
+RETURNING {INVITATION.select}
+
 -- add_invitation: Write an invitation.
 INSERT INTO invitations ({INVITATION.names}) VALUES ({INVITATION.values})
 

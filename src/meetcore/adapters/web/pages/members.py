@@ -73,7 +73,7 @@ async def _ask_to_remove(visit: Visit) -> Question:
         visit.text("Remove %(name)s from the account?", name=member.user.full_name),
         visit.text(
             "The member is signed out everywhere and has no access to this account until invited again. "
-            "Keys that the member created go on working."
+            "Keys that the member created go on working; pending invitations by the member do not."
         ),
         visit.text("Remove"),
     )
