@@ -90,8 +90,9 @@ class DeliveryRepository(Protocol):
     async def recover(self, account_id: UUID, endpoint_id: UUID, since: datetime, most: int) -> int:
         """Hold up to `most` deliveries that failed or expired since an instant, the earliest first.
 
-        They are released as others. Those without an event stay as they are. The caller has locked the
-        endpoint. Returns how many were recovered.
+        They are released as others. Those without an event, and those with
+        `deliveries.MAX_ATTEMPTS_RECOVERED`, stay as they are. The caller has locked the endpoint. Returns how
+        many were recovered.
         """
 
     async def sweep(self, pace: deliveries.ReleasePace) -> views.Swept:

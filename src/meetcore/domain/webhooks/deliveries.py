@@ -29,6 +29,9 @@ HELD_FOR = timedelta(hours=72)
 RECOVERED_AT_ONCE = 2_000
 """How many deliveries one request recovers at most: at ten a second they take three minutes."""
 
+MAX_ATTEMPTS_RECOVERED = 200
+"""Attempts with which a delivery is not recovered any more: its attempts are stored, and have to end."""
+
 _GONE = 410
 _MAY_ASK_TO_WAIT = frozenset({429, 503})
 
@@ -232,8 +235,13 @@ def give_up(delivery: Delivery, now: datetime) -> Delivery:
 
 
 def recover(delivery: Delivery, now: datetime) -> Delivery:
-    """Hold a delivery that failed or expired for release, its schedule anew; any other is unchanged."""
+    """Hold a delivery that failed or expired for release, its schedule anew.
+
+    Any other is unchanged, and so is one with `MAX_ATTEMPTS_RECOVERED`.
+    """
     made = delivery.attempts_made
+    if made >= MAX_ATTEMPTS_RECOVERED:
+        return delivery
     return _moved(delivery, DeliveryEvent.RECOVER, held_at=now, failed_at=None, attempts_before_recovery=made)
 
 

@@ -15,7 +15,7 @@ HEALTH_SAMPLE: Final = 200
 """The latest deliveries that count for the health of an endpoint."""
 
 MAX_ATTEMPTS_READ: Final = 50
-"""Attempts that are read of one delivery."""
+"""The latest failed attempts that are read of one delivery."""
 
 
 @frozen

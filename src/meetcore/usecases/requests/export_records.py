@@ -41,7 +41,7 @@ ledger.jsonl       every change of the balance, the newest first
 payments.jsonl     payments for credits, with their refunds and receipts
 billing.jsonl      whom receipts are made out to
 webhooks.jsonl     webhooks, without their secrets
-deliveries.jsonl   what was sent to them, with every attempt and its answer, of the last {events} days
+deliveries.jsonl   what was sent to them, with the latest attempts and answers, of the last {events} days
 events.jsonl       events with their payloads, of the last {events} days
 requests.jsonl     calls of the API of the last {requests} days; of many at once not all
 audit_log.jsonl    who changed what, when and from where

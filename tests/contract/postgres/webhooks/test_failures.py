@@ -6,7 +6,15 @@ from datetime import datetime, timedelta
 
 from attrs import evolve
 
-from meetcore.domain.webhooks.deliveries import HELD_FOR, Delivery, DeliveryStatus, ReleasePace, hold, recover
+from meetcore.domain.webhooks.deliveries import (
+    HELD_FOR,
+    MAX_ATTEMPTS_RECOVERED,
+    Delivery,
+    DeliveryStatus,
+    ReleasePace,
+    hold,
+    recover,
+)
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES, Endpoint, EndpointState
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.domain.webhooks.views import Claimed, Recorded
@@ -233,6 +241,20 @@ async def test_one_request_recovers_a_bounded_number_and_the_next_the_rest(rig: 
     endpoint = await _failed(rig, 5)
     since = rig.now() - LONG
     assert [await _recover(rig, endpoint, since, most=2) for _ in range(4)] == [2, 2, 1, 0]
+
+
+async def test_a_delivery_is_recovered_up_to_a_number_of_attempts(rig: PostgresRig) -> None:
+    endpoint = await _failed(rig, 2)
+    ids = [one.id for one in await _there(rig, endpoint)]
+    for id_, made in zip(ids, (MAX_ATTEMPTS_RECOVERED, MAX_ATTEMPTS_RECOVERED - 1), strict=True):
+        await rig.rows("UPDATE deliveries SET attempts_made = %(made)s WHERE id = %(id)s", made=made, id=id_)
+    before = await _there(rig, endpoint)
+    assert await _recover(rig, endpoint, rig.now() - LONG) == 1
+    after = await _there(rig, endpoint)
+    assert after == [
+        recover(one, found.held_at or rig.now()) for one, found in zip(before, after, strict=True)
+    ]
+    assert [one.status for one in after] == [DeliveryStatus.FAILED, DeliveryStatus.HELD]
 
 
 async def test_recovering_twice_at_once_sends_nothing_twice(rig: PostgresRig) -> None:

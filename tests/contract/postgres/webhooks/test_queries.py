@@ -13,7 +13,13 @@ from meetcore.domain.ids import instant_of
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint, pause
 from meetcore.domain.webhooks.events import EncodedEvent, Event, EventKind, encode_event
-from meetcore.domain.webhooks.views import DeliveryFilter, DeliveryHistory, EndpointHealth, EventFilter
+from meetcore.domain.webhooks.views import (
+    MAX_ATTEMPTS_READ,
+    DeliveryFilter,
+    DeliveryHistory,
+    EndpointHealth,
+    EventFilter,
+)
 from meetcore.ports.queries import MAX_PAGE
 from tests.support.outbox import BAD, GOOD, claim, outbox, record
 from tests.support.postgres_rig import PostgresRig
@@ -124,6 +130,32 @@ async def test_the_health_of_endpoints_is_that_of_their_attempts(rig: PostgresRi
     other = await open_customer(rig)
     assert await find(other.account_id, endpoint.id, since) is None
     assert list(await list_(other.account_id, since)) == []
+
+
+async def test_the_latest_attempts_of_a_delivery_are_read(rig: PostgresRig) -> None:
+    customer, endpoint = await outbox(rig)
+    ((claimed,), lease) = await claim(rig)
+    assert await record(rig, claimed, lease.token, GOOD)
+    await rig.rows(
+        """INSERT INTO delivery_attempts (account_id, delivery_id, number, at, duration_ms, error)
+        SELECT %(account)s, %(id)s, n, %(at)s + n * interval '1 second', n, 'status_' || n
+        FROM generate_series(1, %(made)s) AS n""",
+        account=customer.account_id, id=claimed.delivery_id, at=AT, made=MAX_ATTEMPTS_READ + 2,
+    )  # fmt: skip
+    latest = [f"status_{number}" for number in range(3, MAX_ATTEMPTS_READ + 3)]
+    (listed,) = await _deliveries(rig, endpoint)
+    found = await rig.queries.find_delivery(customer.account_id, endpoint.id, claimed.delivery_id)
+    assert found is not None
+    for history in (listed, found):
+        assert [one.error for one in history.attempts] == [*latest, None]
+    health = await rig.queries.find_endpoint_health(
+        customer.account_id, endpoint.id, AT - timedelta(days=9999)
+    )
+    assert health is not None
+    assert (health.attempts, health.last_error) == (MAX_ATTEMPTS_READ + 1, latest[-1])
+    assert list(await rig.queries.list_endpoint_health(customer.account_id, AT - timedelta(days=9999))) == [
+        health
+    ]
 
 
 async def test_deliveries_are_those_of_one_endpoint_of_one_account(rig: PostgresRig) -> None:

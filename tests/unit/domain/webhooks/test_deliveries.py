@@ -254,6 +254,13 @@ def test_what_is_recovered_waits_for_its_turn_and_has_all_its_retries_again() ->
     assert (delivery.status, delivery.attempts_made, delivery.failed_at) == (DeliveryStatus.FAILED, 6, NOW)
 
 
+def test_a_delivery_with_two_hundred_attempts_is_not_recovered() -> None:
+    for status in (DeliveryStatus.FAILED, DeliveryStatus.EXPIRED):
+        last = standing(status, 199)
+        assert recover(last, NOW).status is DeliveryStatus.HELD
+        assert recover(evolve(last, attempts_made=200), NOW) == evolve(last, attempts_made=200)
+
+
 @given(st.timedeltas(timedelta(0), EVENTS_KEPT))
 def test_a_recovery_reaches_back_as_far_as_events_are_kept(ago: timedelta) -> None:
     assert recovery_start(NOW - ago, NOW) == NOW - ago

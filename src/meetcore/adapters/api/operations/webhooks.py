@@ -202,7 +202,7 @@ async def test_webhook(use: UseCases, request: OperationRequest) -> Outcome:
     ),
     record=paging.DeliveryList,
     summary="List the deliveries to a webhook with their attempts",
-    about="A delivery is one event on its way to one webhook, with every attempt.",
+    about="A delivery is one event on its way to one webhook, with its latest attempts.",
     for_agents="Use it to find out what was sent to a webhook and what came of it.",
     example=examples.page_of(examples.DELIVERY),
 )
@@ -276,9 +276,9 @@ async def resend_delivery(use: UseCases, request: OperationRequest) -> Outcome:
     refusals=("conflict", "unprocessable_entity"),
     reaches_out=True,
     summary="Send everything again that failed or expired since a time",
-    about="Every delivery to the webhook that failed or expired since then is `held`, and is sent the oldest first, ten a "
-    "second, with its retries anew. One request takes 2,000 at most; `has_more` says that there may be more. What waits "
-    "already and what has succeeded stay as they are. An inactive webhook is 409.",
+    about="Every delivery to the webhook that failed or expired since then with fewer than 200 attempts is `held`, and is "
+    "sent the oldest first, ten a second, with its retries anew. One request takes 2,000 at most; `has_more` says that "
+    "there may be more. What waits already and what has succeeded stay as they are. An inactive webhook is 409.",
     for_agents="Use it after a webhook's receiver was down: it sends what failed or expired since then. Ask again while "
     "has_more is true.",
     requests={"since": {"since": examples.MADE_AT}},

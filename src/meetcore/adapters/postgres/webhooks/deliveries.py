@@ -51,7 +51,10 @@ from meetcore.ports.runtime import Cipher, CipherRefused, Lease
 
 log = structlog.get_logger("meetcore.postgres")
 
-SQL = load_statements(__file__, DELIVERY=DELIVERY, ENDPOINT_WITHOUT_SECRETS=ENDPOINT_WITHOUT_SECRETS)
+SQL = load_statements(
+    __file__, DELIVERY=DELIVERY, ENDPOINT_WITHOUT_SECRETS=ENDPOINT_WITHOUT_SECRETS,
+    MAX_ATTEMPTS_RECOVERED=deliveries.MAX_ATTEMPTS_RECOVERED,
+)  # fmt: skip
 
 
 # How many of the longest due are looked at for each one that may be taken: what has no room is throttled or

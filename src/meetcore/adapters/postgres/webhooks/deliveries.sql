@@ -313,7 +313,7 @@ WITH endpoint AS (
 ), failed AS MATERIALIZED (
     SELECT f.id FROM deliveries f
     WHERE f.account_id = %(account_id)s AND f.endpoint_id = %(id)s AND f.failed_at >= %(since)s
-        AND f.status IN ('failed', 'expired')
+        AND f.status IN ('failed', 'expired') AND f.attempts_made < {MAX_ATTEMPTS_RECOVERED}
         AND EXISTS (SELECT FROM events e WHERE e.account_id = f.account_id AND e.id = f.event_id)
     ORDER BY f.failed_at LIMIT %(most)s FOR NO KEY UPDATE OF f SKIP LOCKED
 )

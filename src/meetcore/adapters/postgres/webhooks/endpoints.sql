@@ -123,7 +123,7 @@ CROSS JOIN LATERAL (
         ORDER BY d.id DESC LIMIT {HEALTH_SAMPLE}
     ) d CROSS JOIN LATERAL (
         (SELECT a.at, a.duration_ms, a.error FROM delivery_attempts a
-        WHERE a.account_id = w.account_id AND a.delivery_id = d.id ORDER BY a.number LIMIT {MAX_ATTEMPTS_READ})
+        WHERE a.account_id = w.account_id AND a.delivery_id = d.id ORDER BY a.number DESC LIMIT {MAX_ATTEMPTS_READ})
         UNION ALL
         SELECT d.success_at, d.success_duration_ms, NULL WHERE d.success_at IS NOT NULL
     ) a
@@ -143,7 +143,7 @@ FROM webhook_endpoints w CROSS JOIN LATERAL (
         ORDER BY d.id DESC LIMIT {HEALTH_SAMPLE}
     ) d CROSS JOIN LATERAL (
         (SELECT a.at, a.duration_ms, a.error FROM delivery_attempts a
-        WHERE a.account_id = w.account_id AND a.delivery_id = d.id ORDER BY a.number LIMIT {MAX_ATTEMPTS_READ})
+        WHERE a.account_id = w.account_id AND a.delivery_id = d.id ORDER BY a.number DESC LIMIT {MAX_ATTEMPTS_READ})
         UNION ALL
         SELECT d.success_at, d.success_duration_ms, NULL WHERE d.success_at IS NOT NULL
     ) a

@@ -22,6 +22,7 @@ from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatu
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import EncodedEvent, EventKind
 from meetcore.domain.webhooks.views import (
+    MAX_ATTEMPTS_READ,
     MAX_DELIVERIES_LOOKED_AT,
     DeliveryFilter,
     DeliveryHistory,
@@ -31,7 +32,7 @@ from meetcore.ports.queries import MAX_PAGE
 
 SQL = load_statements(
     __file__, ATTEMPT=ATTEMPT, DELIVERY=DELIVERY, ENDPOINT=ENDPOINT, LISTED_ATTEMPT=LISTED_ATTEMPT,
-    MAX_PAGE=MAX_PAGE, SHOWN_SUCCESS=SHOWN_SUCCESS,
+    MAX_ATTEMPTS_READ=MAX_ATTEMPTS_READ, MAX_PAGE=MAX_PAGE, SHOWN_SUCCESS=SHOWN_SUCCESS,
 )  # fmt: skip
 
 

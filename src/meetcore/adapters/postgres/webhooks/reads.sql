@@ -8,7 +8,7 @@ SELECT {ENDPOINT.select} FROM webhook_endpoints w WHERE w.account_id = %(account
 SELECT {ENDPOINT.select} FROM webhook_endpoints w
 WHERE w.account_id = %(account_id)s AND w.id < %(before)s ORDER BY w.id DESC LIMIT %(limit)s
 
--- list_deliveries: A page of the deliveries to an endpoint, each with its attempts: a row for each that failed, and one
+-- list_deliveries: A page of the deliveries to an endpoint, each with its latest attempts: a row for each that failed, and one
 -- without a delivery where the endpoint has none. The inner limit is for the planner: of a parameter it would expect a
 -- tenth of the table, and sort that instead of reading an index backwards. The attempts are sorted inside, which keeps
 -- the planner from joining whole tables: it looks them up for one delivery after another.
@@ -24,12 +24,12 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT a.number, {LISTED_ATTEMPT.select} FROM delivery_attempts a WHERE a.account_id = w.account_id
         AND a.delivery_id = d.delivery_id
-    ORDER BY a.number
+    ORDER BY a.number DESC LIMIT {MAX_ATTEMPTS_READ}
 ) a ON true
 WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
 ORDER BY d.delivery_id DESC, a.number
 
--- find_delivery: One delivery with its attempts, if its endpoint is still there.
+-- find_delivery: One delivery with its latest attempts, if its endpoint is still there.
 SELECT w.account_id, w.id AS endpoint_id, w.next_post_at AS waits_until, d.*, a.*
 FROM webhook_endpoints w
 CROSS JOIN LATERAL (
@@ -39,7 +39,7 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT a.number, {ATTEMPT.select} FROM delivery_attempts a WHERE a.account_id = w.account_id
         AND a.delivery_id = d.delivery_id
-    ORDER BY a.number
+    ORDER BY a.number DESC LIMIT {MAX_ATTEMPTS_READ}
 ) a ON true
 WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
 ORDER BY a.number
