@@ -183,6 +183,22 @@ async def test_a_post_that_was_not_tried_takes_no_place_until_its_lease_ends(rig
         await until(lambda: statuses(rig) == [DeliveryStatus.SUCCEEDED] * 2)
 
 
+@pytest.mark.parametrize("fault", [SenderFault.NO_RESOURCES, None])
+async def test_a_lost_claim_puts_off_nothing_of_the_one_after_it(
+    rig: PostgresRig, fault: SenderFault | None
+) -> None:
+    customer, _ = await outbox(rig, 1, secret=SECRET)
+    runtime, reported = Runtime(rig.clock, SeededEntropy(5)), list[SenderFault]()
+    deliver = DeliverWebhooks(
+        rig.store, ScriptedSender(rig), RetrySchedule(), runtime, on_sender_fault=reported.append
+    )
+    (lost,) = await evolve(deliver, lease_s=-1).claim(1)
+    (again,) = await deliver.claim(1)
+    await deliver.record([PostResult(lost, runtime.now(), fault=fault), await deliver.post(again)])
+    assert (statuses(rig), await rig.attempts(customer.account_id)) == ([DeliveryStatus.SUCCEEDED], [1])
+    assert (deliver.sender_state.is_failing, deliver.sender_state.put_off_at, reported) == (False, set(), [])
+
+
 async def test_an_endpoint_stays_known_as_put_off_until_its_success_is_committed(rig: PostgresRig) -> None:
     _, endpoint = await outbox(rig, 1, secret=SECRET)
     runtime = Runtime(rig.clock, SeededEntropy(5))

@@ -127,12 +127,16 @@ class Swept:
 
 @frozen
 class ClaimedView:
-    """A claimed delivery, its endpoint and its host's failures, locked; `now` is the store's time."""
+    """A claimed delivery, its endpoint and its host's failures, locked; `now` is the store's time.
+
+    `token` is that of the claim: a batch may have a lost one of the same delivery.
+    """
 
     delivery: Delivery
     endpoint: endpoints.Endpoint
     host: endpoints.HostFailures
     now: datetime
+    token: UUID = field(repr=False)
 
 
 @frozen

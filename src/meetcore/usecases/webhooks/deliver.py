@@ -56,7 +56,7 @@ class JudgedAttempts:
     _failing: set[_HostName] = field(factory=set, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._view_of = {(view.delivery.account_id, view.delivery.id): view for view in self._views}
+        self._view_of = {(view.delivery.id, view.token): view for view in self._views}
         self._endpoints = {
             (view.endpoint.account_id, view.endpoint.id): view.endpoint for view in self._views
         }
@@ -80,7 +80,7 @@ class JudgedAttempts:
 
     def add(self, claimed: Claimed, attempt: Attempt, jitter: float) -> None:
         """Judge one attempt, with a jitter from [0, 1); one whose claim was lost is skipped."""
-        view = self._view_of.get((claimed.account_id, claimed.delivery_id))
+        view = self._view_of.get((claimed.delivery_id, claimed.token))
         if view is None:
             return
         name = view.endpoint.account_id, view.endpoint.id
@@ -157,12 +157,11 @@ class SenderState:
     def sort(
         self, made: Sequence[PostResult], views: Sequence[ClaimedView], now: datetime
     ) -> Mapping[UUID, SenderFault]:
-        """Take the results of posts; return the deliveries to put off, each with the sender's fault."""
+        """Take results of valid claims; return the deliveries to put off, each with the sender's fault."""
         view_of = {view.delivery.id: view for view in views}
         for one in made:
-            view = view_of.get(one.claimed.delivery_id)
-            if view is not None and one.attempt is not None:
-                endpoint, error = view.endpoint, one.attempt.error
+            if one.attempt is not None:
+                endpoint, error = view_of[one.claimed.delivery_id].endpoint, one.attempt.error
                 was_failing = endpoint.consecutive_failures > 0
                 self.results.add(endpoint.host, endpoint.account_id, error, now, was_failing=was_failing)
         shared = self.results.shared_error(now)
@@ -271,12 +270,14 @@ class DeliverWebhooks:
     async def record(self, made: Sequence[PostResult]) -> int:
         """Record results of posts, as they ended; return how many more deliveries may be claimed now.
 
-        A lost claim is skipped.
+        A lost claim is skipped, also where the one that follows it is in the same batch.
         """
         async with self.store.begin() as tx:
             views = await tx.deliveries.load_claimed([one.claimed for one in made])
             if not views:
                 return 0
+            valid = {(view.delivery.id, view.token) for view in views}
+            made = [one for one in made if (one.claimed.delivery_id, one.claimed.token) in valid]
             faults = self.sender_state.sort(made, views, self.runtime.now())
             put_off = {_id_of(one) for one in made if one.attempt is None or _id_of(one) in faults}
             await tx.deliveries.put_off([one.claimed for one in made if _id_of(one) in put_off], PUT_OFF)

@@ -9,11 +9,11 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.money import ledger
-from meetcore.domain.webhooks.deliveries import HELD_FOR, Delivery, DeliveryStatus, hold
+from meetcore.domain.webhooks.deliveries import HELD_FOR, Attempt, Delivery, DeliveryStatus, hold
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES, EndpointState, pause
 from meetcore.domain.webhooks.views import Claimed, ClaimedView, GivenUp, GiveUpReason, Recorded
 from meetcore.usecases.webhooks.deliver import JudgedAttempts
-from tests.support.outbox import AT_ONCE, BAD, GOOD, SCHEDULE, claim, outbox, record, sweep
+from tests.support.outbox import AT_ONCE, BAD, GOOD, SCHEDULE, claim, outbox, record, record_batch, sweep
 from tests.support.postgres_rig import PostgresRig
 from tests.support.transactions import (
     AT,
@@ -182,6 +182,21 @@ async def test_one_claim_recorded_by_two_counts_once(rig: PostgresRig) -> None:
     assert sorted(outcomes) == [False, True]
     stored = await rig.queries.find_endpoint(customer.account_id, endpoint.id)
     assert stored == evolve(endpoint, consecutive_failures=1)
+
+
+@pytest.mark.parametrize(("late", "valid"), [(BAD, GOOD), (GOOD, BAD), (BAD, BAD)])
+async def test_a_lost_claim_counts_for_nothing_in_a_batch_with_the_one_after_it(
+    rig: PostgresRig, late: Attempt, valid: Attempt
+) -> None:
+    customer, endpoint = await outbox(rig)
+    ((lost,), _) = await claim(rig, seconds=-1)
+    ((again,), _) = await claim(rig)
+    assert await record_batch(rig, [lost, again, lost], [late, valid, late])
+    delivery = await _only(rig, customer)
+    assert delivery.status is (DeliveryStatus.SUCCEEDED if valid is GOOD else DeliveryStatus.PENDING)
+    assert await rig.attempts(customer.account_id) == [1]
+    stored = await rig.queries.find_endpoint(customer.account_id, endpoint.id)
+    assert stored == evolve(endpoint, consecutive_failures=int(valid is BAD))
 
 
 async def test_the_next_claim_holds_what_an_event_left_waiting_at_an_endpoint_that_was_being_disabled(

@@ -150,7 +150,9 @@ class PostgresDeliveryRepository(Repository):
             endpoints[endpoint.id] = endpoint, failures
         found = await self._all(SQL["find_claimed"], claimed=_tokens(claimed))
         return [
-            views.ClaimedView(DELIVERY.read(row), *endpoints[row["delivery_endpoint_id"]], utc(row["now"]))
+            views.ClaimedView(
+                DELIVERY.read(row), *endpoints[row["delivery_endpoint_id"]], utc(row["now"]), row["token"]
+            )
             for row in found
             if row["delivery_endpoint_id"] in endpoints
         ]

@@ -170,7 +170,7 @@ ORDER BY w.account_id, w.id FOR NO KEY UPDATE OF w
 -- find_claimed: Deliveries that are still claimed with their tokens. Its snapshot is taken under the locks of their
 -- endpoints, which a claim and a change of an endpoint take, too: no claim can end from here on, and no lock of a
 -- row is needed.
-SELECT d.*, clock_timestamp() AS now
+SELECT d.*, c.token, clock_timestamp() AS now
 FROM json_to_recordset(%(claimed)s::json) AS c (account_id uuid, endpoint_id uuid, id uuid, token uuid)
 CROSS JOIN LATERAL (
     SELECT {DELIVERY.select} FROM deliveries d
