@@ -22,9 +22,10 @@ from attrs import define, evolve, field, frozen
 from cyclopts import App, Parameter
 
 from meetcore.cli.output import ExitCode, complain
-from meetcore.client import ApiError, Client, ConnectionFailed, MeetcoreError, ServiceUnavailable
+from meetcore.client import ApiError, Client, ConnectionFailed, MeetcoreError
 from meetcore.client.calls import Call, change, read
 from meetcore.client.clients import API_KEY_VARIABLE, BASE_URL_VARIABLE
+from meetcore.client.exchange import is_retryable
 from meetcore.client.transport import API_ROOT
 
 METHODS: Final = ("GET", "POST", "PATCH", "DELETE")
@@ -268,12 +269,14 @@ class EventFeed:
             self._since = (newest - OVERLAP).isoformat()
 
     def follow(self) -> Iterator[Event]:
-        """Yield events as they come, until Ctrl-C. Those of a time without an answer come after it."""
+        """Yield events as they come, until Ctrl-C. Those of a time in which polls fail come after it."""
         is_away = False
         while True:
             try:
                 new = self.poll()
-            except (ConnectionFailed, ServiceUnavailable) as error:
+            except MeetcoreError as error:
+                if not is_retryable(error):
+                    raise
                 if not is_away:
                     complain("no_answer", f"{error}; asking on until Ctrl-C", as_json=False)
                 is_away, new = True, []

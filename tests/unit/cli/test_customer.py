@@ -15,10 +15,10 @@ import pytest
 
 from meetcore.cli.customer import EventFeed, read_access
 from meetcore.cli.listen import hold_meeting, secret_of
-from meetcore.client import Client
+from meetcore.client import Client, InvalidApiKey
 from tests.client.clients import API_KEY
 from tests.client.samples import meeting
-from tests.client.scripted_server import ReceivedRequest, ScriptedServer, answer, refusal
+from tests.client.scripted_server import Drop, ReceivedRequest, ScriptedServer, answer, refusal
 
 OF_THE_SERVER = (
     "aiohappyeyeballs", "cattrs", "cryptography", "dramatiq", "httptools", "markdown_it", "msgspec",
@@ -133,13 +133,28 @@ def test_an_event_waits_for_one_pause_of_half_a_second_at_most() -> None:
     assert pauses == [0.5]
 
 
-def test_a_feed_goes_on_after_a_time_without_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    away = refusal(503, "service_unavailable")
+@pytest.mark.parametrize("away", [
+    refusal(503, "service_unavailable"), refusal(500, "internal_error"), refusal(429, "rate_limited"),
+    answer(502, b"<html>"), answer(504, b"<html>"), Drop(),
+])  # fmt: skip
+def test_a_feed_goes_on_after_a_time_without_an_answer(
+    away: bytes | Drop, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = [listed(), away, away, listed(("01", "meeting.ended")), away, listed(("02", "meeting.ended"))]
     with ScriptedServer(*script) as server, Client(server.url, API_KEY, max_attempts=1) as client:
         events = EventFeed(client, sleep=lambda _: None).follow()
         assert ids([next(events), next(events)]) == ["01", "02"]
     assert capsys.readouterr().err.count("asking on until Ctrl-C") == 2, "once for each time"
+
+
+def test_a_feed_ends_where_the_key_is_refused() -> None:
+    script = [listed(), refusal(401, "invalid_api_key")]
+    with (
+        ScriptedServer(*script) as server,
+        Client(server.url, API_KEY, max_attempts=1) as client,
+        pytest.raises(InvalidApiKey),
+    ):
+        next(EventFeed(client, sleep=lambda _: None).follow())
 
 
 def test_a_feed_may_be_of_some_types() -> None:
