@@ -12,7 +12,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -22,7 +22,7 @@ from attrs import define, evolve, field, frozen
 from cyclopts import App, Parameter
 
 from meetcore.cli.output import ExitCode, complain
-from meetcore.client import ApiError, Client, ConnectionFailed, MeetcoreError
+from meetcore.client import ApiError, Client, ConnectionFailed, MeetcoreError, UnexpectedResponse
 from meetcore.client.calls import Call, change, read
 from meetcore.client.clients import API_KEY_VARIABLE, BASE_URL_VARIABLE
 from meetcore.client.exchange import is_retryable
@@ -215,14 +215,24 @@ def _print_line(item: object) -> None:
     sys.stdout.flush()
 
 
+def _read_page(client: Client, call: Call[str]) -> Mapping[str, Any]:
+    """Read a page of a list; raise `UnexpectedResponse` where the answer is none."""
+    with suppress(json.JSONDecodeError):
+        page = json.loads(client.send(call))
+        if isinstance(page, dict) and isinstance(page.get("data"), list) and "next_cursor" in page:
+            return page
+    raise UnexpectedResponse(
+        f"{call.path} answers no list: it is one record, or {BASE_URL_VARIABLE}, or base_url in "
+        f"{config_file()}, names something else than the service"
+    )
+
+
 def _items(client: Client, call: Call[str]) -> Iterator[Any]:
     """Return what a list has, page by page."""
     cursor: str | None = None
     while True:
         at = call if cursor is None else evolve(call, query={**call.query, "cursor": cursor})
-        page = json.loads(client.send(at))
-        if not isinstance(page, dict) or "next_cursor" not in page:
-            raise ValueError(f"--all is for lists: {call.path} answers one record")
+        page = _read_page(client, at)
         yield from page["data"]
         if page["next_cursor"] in (None, cursor):
             return
@@ -246,7 +256,7 @@ class EventFeed:
     def __attrs_post_init__(self) -> None:
         for kind in self.kinds:  # the service refuses one that it does not know, and lists those that it does
             self.client.send(read("/events", str, {"limit": "1", "type": kind}))
-        newest = json.loads(self.client.send(read("/events", str, {"limit": MAX_PAGE})))
+        newest = _read_page(self.client, read("/events", str, {"limit": MAX_PAGE}))
         self._remember(newest["data"])
         if newest["next_cursor"] is not None:  # a page is not always the whole of the last minute
             self._remember(self._list())

@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -13,8 +15,8 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 import pytest
 
-from meetcore.cli.customer import EventFeed, read_access
-from meetcore.cli.listen import hold_meeting, secret_of
+from meetcore.cli.customer import EventFeed, api, read_access, tail
+from meetcore.cli.listen import hold_meeting, listen, secret_of
 from meetcore.client import Client, InvalidApiKey
 from tests.client.clients import API_KEY
 from tests.client.samples import meeting
@@ -297,6 +299,25 @@ def test_a_service_that_cannot_be_reached_is_named_with_the_place_for_another() 
     assert (done.returncode, done.stdout) == (1, "")
     assert "http://127.0.0.1:1 does not answer: " in done.stderr
     assert re.search(r"; MEETCORE_BASE_URL, or base_url in .*config\.toml, names another", done.stderr)
+
+
+@pytest.mark.parametrize("page", [b"<html>", {}, [], {"data": {}, "next_cursor": None}])
+@pytest.mark.parametrize("read", [
+    tail, partial(listen, forward_to="http://localhost:9"), partial(api, "GET", "/meetings", all_=True),
+])  # fmt: skip
+def test_an_address_of_something_else_is_named_with_the_place_for_another(
+    read: Callable[[], object], page: object, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv("MEETCORE_API_KEY", API_KEY)
+    with ScriptedServer(answer(200, page)) as server:
+        monkeypatch.setenv("MEETCORE_BASE_URL", server.url)
+        with pytest.raises(SystemExit) as ended:
+            read()
+    assert ended.value.code == 1
+    assert re.search(
+        r"answers no list: .*MEETCORE_BASE_URL, or base_url in .*config\.toml, names", capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(("command", "extras"), [("dev", "all"), ("mcp", "server,mcp"), ("doctor", "server")])
