@@ -51,10 +51,7 @@ def listen(*, forward_to: str, type_: Annotated[customer.Repeated, Parameter(nam
         _check_address(forward_to)
         access = customer.read_access()
         secret = secret_of(access)
-        with (
-            customer.customer_client(access) as client,
-            httpx.Client(timeout=TIMEOUT_S, trust_env=False) as http,
-        ):
+        with customer.customer_client(access) as client, direct_client() as http:
             feed = customer.EventFeed(client, type_)
             say(
                 f"Events are posted to {forward_to}; Ctrl-C ends it.\nThe secret of their signature: {secret}"
@@ -62,6 +59,11 @@ def listen(*, forward_to: str, type_: Annotated[customer.Repeated, Parameter(nam
             for event in feed.follow():
                 outcome = forward(http, forward_to, secret, event)
                 say(f"{time.strftime('%H:%M:%S')}  {event['type']:<22}  {event['id']}  {outcome}")
+
+
+def direct_client() -> httpx.Client:
+    """Return a client that takes no proxy, by the certificates that the environment names."""
+    return httpx.Client(timeout=TIMEOUT_S, trust_env=False, transport=httpx.HTTPTransport())
 
 
 def _check_address(url: str) -> None:
@@ -115,7 +117,7 @@ def trigger(kind: str) -> None:
         access = customer.read_access()
         if not is_this_machine(access.base_url):
             raise ValueError("trigger spends credits: it is for `meetcore dev` on this machine alone")
-        with customer.customer_client(access) as client, httpx.Client(trust_env=False) as http:
+        with customer.customer_client(access) as client, direct_client() as http:
             say(TRIGGERS[kind](client, http))
 
 

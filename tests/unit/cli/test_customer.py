@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -16,11 +17,13 @@ import httpx
 import pytest
 
 from meetcore.cli.customer import EventFeed, api, read_access, tail
-from meetcore.cli.listen import hold_meeting, listen, secret_of
+from meetcore.cli.listen import direct_client, forward, hold_meeting, listen, secret_of
 from meetcore.client import Client, InvalidApiKey
+from meetcore.domain.webhooks.signature import new_secret
 from tests.client.clients import API_KEY
 from tests.client.samples import meeting
 from tests.client.scripted_server import Drop, ReceivedRequest, ScriptedServer, answer, refusal
+from tests.support.webhook_receiver import receiving
 
 OF_THE_SERVER = (
     "aiohappyeyeballs", "cattrs", "cryptography", "dramatiq", "httptools", "markdown_it", "msgspec",
@@ -334,6 +337,20 @@ def test_a_command_whose_packages_are_missing_names_what_it_needs(command: str, 
     )
     assert done.returncode == 2
     assert done.stderr.endswith(f"pip install 'meetcore[{extras}]'\n"), done.stderr
+
+
+async def test_events_are_posted_by_the_certificates_that_the_environment_names_and_by_no_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("httpx._transports.default.create_ssl_context", httpx.create_ssl_context)
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    event = {"id": "01", "type": "webhook.test"}
+    async with receiving(tmp_path, "localhost") as receiver:
+        monkeypatch.setenv("SSL_CERT_FILE", receiver.ca_file)
+        url = f"https://localhost:{receiver.port}/hook"
+        with direct_client() as http:
+            outcome = await asyncio.to_thread(forward, http, url, new_secret(bytes(32)), event)
+    assert outcome.startswith("204 "), outcome
 
 
 def test_nothing_is_triggered_at_the_page_of_another_machine() -> None:
