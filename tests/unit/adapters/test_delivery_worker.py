@@ -11,6 +11,7 @@ import pytest
 from attrs import define, evolve, field
 
 from meetcore.adapters.postgres.webhooks.deliveries import PostgresDeliveryRepository
+from meetcore.adapters.worker import workers
 from meetcore.adapters.worker.workers import DeliveryWorker
 from meetcore.domain.webhooks.deliveries import Attempt, DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
@@ -267,6 +268,37 @@ async def test_a_sender_at_fault_claims_a_few_and_reports_it_once(rig: PostgresR
         rig.clock.advance(FAULT_OVER.total_seconds())
         await until(lambda: len(reported) > 1)
     assert reported == [SenderFault.NO_RESOLVER, len(sender.posts) - 60]
+
+
+async def test_a_worker_with_little_to_do_claims_at_once_after_a_fault_is_over(
+    rig: PostgresRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await outbox(rig, 1, secret=SECRET)
+    claims, waits = list[int](), list[int]()
+
+    async def wait(*_: object) -> None:
+        waits.append(len(claims))
+        await asyncio.sleep(0.001)
+
+    class Counted(DeliverWebhooks):
+        async def claim(self, limit: int) -> Sequence[Claimed]:
+            claims.append(limit)
+            return await super().claim(limit)
+
+    def fail(number: int) -> None:
+        if number == 1:
+            raise SenderFailed(SenderFault.NO_RESOURCES, "no sockets")
+
+    monkeypatch.setattr(workers, "wait_at_most", wait)
+    runtime = Runtime(rig.clock, SeededEntropy(5))
+    deliver = Counted(rig.store, cast(Any, ScriptedSender(rig, fail)), RetrySchedule(), runtime)
+    async with at_work(DeliveryWorker(deliver, [], round_s=0.01)):
+        await until(lambda: len(waits) > 2)
+        rig.clock.advance(16)
+        await until(lambda: statuses(rig) == [DeliveryStatus.SUCCEEDED])
+        over = len(claims)
+        await until(lambda: len(claims) > over + 10)
+    assert max(waits) <= over + 3
 
 
 def failing_with(rig: PostgresRig, error: str, works_at: Collection[str] = ()) -> Any:

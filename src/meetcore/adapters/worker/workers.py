@@ -28,7 +28,8 @@ class DeliveryWorker(ClaimingWorker):
 
     `batch` bounds the deliveries taken or recorded in one transaction. While a fault of the sender puts
     deliveries off, a claim takes `probes` of them, to find out whether it still does, and `backoff_s` passes
-    before the next; other workers take the rest. Afterwards it is twice as many with each record.
+    before the next; other workers take the rest. Afterwards it is twice as many with each record, until a
+    claim finds fewer than it may take.
     """
 
     def __init__(
@@ -77,6 +78,8 @@ class DeliveryWorker(ClaimingWorker):
         claimed = await self._deliver.claim(room)
         for one in claimed:
             self._start(self._post(one))
+        if len(claimed) < room and not self._deliver.sender_state.is_failing:
+            self._allowance = self._max_in_flight
         return len(claimed) == room
 
     async def _post(self, claimed: Claimed) -> None:
