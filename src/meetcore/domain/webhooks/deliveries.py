@@ -1,9 +1,9 @@
 """One event on its way to one endpoint: the machine of a delivery and what an attempt decides.
 
 While its endpoint is inactive a delivery is HELD, but for a post in flight, which keeps its claim and is
-judged when it ends: one that is to be retried is held then. A held delivery whose post ends late, after its
-claim has expired, is still judged. One that is recovered is HELD until its turn comes, at an active endpoint,
-too.
+judged when it ends: one that is to be retried is held then. An expired claim ends when its delivery is held,
+and its post is not recorded; where a store leaves a held delivery its claim, the post is judged. One that is
+recovered is HELD until its turn comes, at an active endpoint, too.
 """
 
 from datetime import datetime, timedelta

@@ -116,6 +116,17 @@ async def test_a_post_in_flight_that_fails_after_its_endpoint_was_paused_is_held
     assert (await _only(rig, customer)).status is DeliveryStatus.HELD
 
 
+async def test_a_post_whose_claim_expired_before_its_endpoint_was_paused_is_not_recorded(
+    rig: PostgresRig,
+) -> None:
+    customer, endpoint = await outbox(rig)
+    ((claimed,), lease) = await claim(rig, seconds=-1)
+    await save_endpoint(rig, pause(endpoint))
+    assert not await record(rig, claimed, lease.token, GOOD)
+    assert (await _only(rig, customer)).status is DeliveryStatus.HELD
+    assert await rig.attempts(customer.account_id) == []
+
+
 async def test_the_sweep_releases_what_an_active_endpoint_holds(rig: PostgresRig) -> None:
     customer, _ = await outbox(rig)
     ((claimed,), lease) = await claim(rig)
