@@ -327,5 +327,7 @@ class CreateMeeting:
 
     @repeated_when_lost
     async def _check_for_orphans(self, meeting: meetings.Meeting) -> None:
+        if not self.provider.abilities.remembers_meetings:
+            return
         async with self.store.begin() as tx:
             await tx.orphan_checks.open(meeting.account_id, meeting.id)

@@ -6,12 +6,14 @@ from attrs import define
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault
 from meetcore.adapters.system import SystemClock
 from meetcore.domain.errors import ServiceUnavailable, UpstreamError
-from meetcore.domain.meetings.meetings import MeetingStatus
+from meetcore.domain.meetings.meetings import MeetingStatus, Provisioned
 from meetcore.domain.meetings.provider_events import DEFAULT_WINDOW_S
+from meetcore.domain.meetings.views import ProviderOrder
 from meetcore.ports import video_provider
 from meetcore.testing.clock import ManualClock
 from meetcore.usecases.meetings.creation import order_of
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint
+from tests.unit.usecases.meetings.test_doubts import Forgetful
 
 CLAIMED, CALLING = 3, 4
 """The points after the commit of a lease, and inside the call of the provider that follows."""
@@ -90,6 +92,23 @@ async def test_frozen_in_its_call_and_without_an_answer_what_it_made_is_removed(
     await harness.remove_orphans().sweep()
     assert harness.count("orphan_checks") == 0
     harness.prove()
+
+
+async def test_frozen_while_it_is_undone_it_opens_no_check_at_a_provider_without_meeting_lookup(
+    time: Time, harness: ApplicationHarness
+) -> None:
+
+    class Frozen(Forgetful):
+        async def create(self, order: ProviderOrder) -> Provisioned:
+            time.at += 1_000
+            await harness.recover()
+            raise video_provider.ProviderUnknown
+
+    harness.provider = Frozen("http://sandbox", harness.sandbox.state, bytes(32), timeout_s=0)
+    with pytest.raises(UpstreamError):
+        await harness.make()
+    assert [each.status for each in harness.meetings()] == [MeetingStatus.ABANDONED]
+    assert harness.count("orphan_checks") == 0
 
 
 async def test_after_a_freeze_a_retry_gets_its_meeting(time: Time, harness: ApplicationHarness) -> None:
