@@ -143,6 +143,20 @@ def repeated_when_lost(transaction: Callable[P, Awaitable[T]]) -> Callable[P, Aw
     return repeated
 
 
+async def collect_fault(faults: list[Exception], work: Awaitable[object], name: str) -> None:
+    """Add the failure of one of several pieces of work to `faults`, so that it stops no other.
+
+    Raises `StoreUnavailable`, which would stop each.
+    """
+    try:
+        await work
+    except store.StoreUnavailable:
+        raise
+    except Exception as fault:  # noqa: BLE001  # one failure stops no other work
+        fault.add_note(name)
+        faults.append(fault)
+
+
 @frozen
 class PeriodicTask:
     """Work that is repeated `every_s` seconds after it ended.

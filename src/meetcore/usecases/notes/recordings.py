@@ -28,7 +28,7 @@ from meetcore.ports.store import Store, StoreUnavailable, Transaction
 from meetcore.usecases.notes import downloads, note_charges
 from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome, run_once
 from meetcore.usecases.requests.missing_records import missing
-from meetcore.usecases.runtime import LeaseLost, Runtime, gather_all, ignore, with_heartbeat
+from meetcore.usecases.runtime import LeaseLost, Runtime, collect_fault, gather_all, ignore, with_heartbeat
 from meetcore.usecases.webhooks.events import events_of
 
 
@@ -318,21 +318,25 @@ class ExpireRecordings:
     on_failed: Callable[[Note, NoteFault], object] = ignore
 
     async def __call__(self, limit: int = 100) -> bool:
-        """End up to `limit` recordings as a sweep does; whether there may be more."""
-        async with self.store.at_once() as tx:
-            outlived = await tx.recordings.find_outlived(limit)
+        """End up to `limit` recordings as a sweep does; whether there may be more.
+
+        Where some cannot be ended, all others are: the next round would begin with the same ones.
+        """
         faults: list[Exception] = []
-        for account_id, meeting_id in outlived:
-            try:
-                await self._expire(account_id, meeting_id)
-            except StoreUnavailable:
-                raise
-            except Exception as fault:  # noqa: BLE001  # one that cannot be read keeps no other
-                fault.add_note(f"the recording of meeting {meeting_id}")
-                faults.append(fault)
+        seen: set[tuple[UUID, UUID]] = set()
+        while True:
+            async with self.store.at_once() as tx:
+                outlived = await tx.recordings.find_outlived(limit + len(faults))
+            left = [name for name in outlived if name not in seen]
+            for account_id, meeting_id in left:
+                ending = self._expire(account_id, meeting_id)
+                await collect_fault(faults, ending, f"the recording of meeting {meeting_id}")
+            seen.update(left)
+            if not faults or len(left) < limit:
+                break
         if faults:
             raise ExceptionGroup("not every recording that is past its retention could be ended", faults)
-        return len(outlived) == limit
+        return len(left) == limit
 
     async def _expire(self, account_id: UUID, meeting_id: UUID) -> None:
         async with self.store.begin() as tx:

@@ -25,10 +25,10 @@ from meetcore.ports.maintenance import Housekeeping, Resealed, RetentionStore, S
 from meetcore.ports.queries import MAX_PAGE, Queries
 from meetcore.ports.requests import ErasureRepository
 from meetcore.ports.runtime import WorkerNotifier
-from meetcore.ports.store import Store, StoreUnavailable, Transaction
+from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.members.audit import record_action
 from meetcore.usecases.notes.recordings import end_recording
-from meetcore.usecases.runtime import Runtime
+from meetcore.usecases.runtime import Runtime, collect_fault
 
 
 async def check_role(
@@ -105,7 +105,7 @@ class EraseAccount:
             async with self.store.begin() as tx:
                 claimed = await tx.erasures.claim_due(now, AT_ONCE)
             for account_id in claimed:
-                await _collect(faults, self.work_on(account_id), f"the erasure of account {account_id}")
+                await collect_fault(faults, self.work_on(account_id), f"the erasure of account {account_id}")
             is_more = len(claimed) == AT_ONCE
         if faults:
             raise ExceptionGroup("not every erasure that is due went on", faults)
@@ -148,7 +148,7 @@ class EraseAccount:
                 return faults
             for meeting_id in left:
                 ending = self._end_recording(account_id, meeting_id, self.runtime.now())
-                await _collect(faults, ending, f"the recording of meeting {meeting_id}")
+                await collect_fault(faults, ending, f"the recording of meeting {meeting_id}")
             seen.update(left)
             self.notes_notifier.notify()
 
@@ -167,16 +167,6 @@ class EraseAccount:
                 after = await part(tx.erasures)(account_id, after, self.portion)
             if after is None:
                 break
-
-
-async def _collect(faults: list[Exception], work: Awaitable[object], what: str) -> None:
-    try:
-        await work
-    except StoreUnavailable:
-        raise
-    except Exception as fault:  # noqa: BLE001  # one failure stops no other erasure
-        fault.add_note(what)
-        faults.append(fault)
 
 
 PROVIDER_EVENTS_KEPT = timedelta(days=7)

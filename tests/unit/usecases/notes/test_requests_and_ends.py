@@ -64,6 +64,27 @@ async def test_a_full_batch_reports_that_there_may_be_more_to_expire() -> None:
     assert not await one.harness.process().recordings.expire(1)
 
 
+async def test_recordings_that_do_not_open_keep_no_other_from_its_expiry() -> None:
+    one = await note_scenario()
+    for day in (3, 4):
+        await one.harness.make(with_recording=True, date=f"2026-12-0{day}")
+        name = one.harness.meetings()[-1].provider_meeting_id or ""
+        file, _ = recorded(name)
+        await one.harness.process().recordings.collect_files("sandbox", name, [file], one.harness.now())
+    broken = [recording.id for recording in one.harness.recordings()[1:]]
+    one.harness.write(
+        "UPDATE recordings SET files = '\\x00', expires_at = expires_at - interval '1 day' "
+        "WHERE id = ANY(%(ids)s)",
+        ids=broken,
+    )
+    one.harness.clock.set(RECORDED_AT + RETENTION)
+    with pytest.raises(ExceptionGroup) as raised:
+        await one.harness.process().recordings.expire(1)
+    assert len(raised.value.exceptions) == 2
+    kept = one.harness.read("SELECT id FROM recordings WHERE status <> 'expired' ORDER BY id")
+    assert [row["id"] for row in kept] == broken
+
+
 async def test_one_that_was_never_measured_expires_too() -> None:
     one = await note_scenario()
     one.harness.write("DELETE FROM recordings")
