@@ -17,7 +17,7 @@ from attrs import frozen
 from meetcore.domain.meetings import meetings, sessions, views
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.ports import recording_files, video_provider
-from meetcore.ports.runtime import WorkerNotifier
+from meetcore.ports.runtime import CipherRefused, WorkerNotifier
 from meetcore.ports.store import Store
 from meetcore.usecases.meetings import bounded_provider
 from meetcore.usecases.meetings.cancellation import Cleared, clear, end_meeting, save_cleared
@@ -161,18 +161,30 @@ class EndDueMeetings:
             return None
 
     async def _look_for_recording(self, due: views.DueMeeting) -> None:
-        """Look for the files of every session; after the last look without any, give the surcharge back."""
+        """Look for the files of every session; after the last look without any, give the surcharge back.
+
+        A recording that does not open is raised once the next look is scheduled.
+        """
         meeting, recorded, waits = due.meeting, frozenset[str](), CHECKS_AFTER_S
+        fault: CipherRefused | None = None
         try:
             recorded = await self.sync_recording_files.of_meeting(meeting)
         except recording_files.FilesUnavailable:  # there may be one: this look is not the last
             waits += CHECKS_AFTER_S[-1:] * UNANSWERED_CHECKS
-        is_last = due.recording_checks > len(waits)
+        except CipherRefused as error:
+            fault = error
+        is_last, deliveries = due.recording_checks > len(waits), 0
         async with self.store.begin() as tx:
             held = await tx.meetings.load_sessions(meeting.account_id, meeting.id)
+            try:
+                deliveries = await self.conclude_recording(tx, meeting, is_last=is_last)
+            except CipherRefused as error:  # it reads before it writes
+                fault = error
             is_complete = bool(recorded) and recorded.issuperset(session.id for session in held)
-            again_s = None if is_complete or is_last else waits[due.recording_checks - 1]
-            deliveries = await self.conclude_recording(tx, meeting, is_last=is_last)
+            is_done = is_last or (is_complete and fault is None)
+            again_s = None if is_done else waits[due.recording_checks - 1]
             await tx.meetings.schedule_next_check(meeting, again_s, is_cleared=True)
         if deliveries:
             self.notifier.notify()
+        if fault is not None:
+            raise fault

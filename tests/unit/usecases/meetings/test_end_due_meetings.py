@@ -248,6 +248,24 @@ async def test_a_recording_that_no_provider_answers_for_is_given_back_after_anot
     assert harness.now() - meeting.end_at > timedelta(days=8)
 
 
+@pytest.mark.parametrize("is_listed", [True, False])
+async def test_a_meeting_whose_recording_does_not_open_is_not_looked_at_more_often(is_listed: bool):
+    harness, meeting = await recorded_meeting()
+    await NoteScenario(harness, meeting).record(recorded("rapat"))
+    harness.write("UPDATE recordings SET files = '\\x00'")
+    if not is_listed:
+        harness.fake_recordings.listed.clear()
+    harness.fault_plan.calls.clear()
+    waits: list[float] = []
+    while (wait_s := due_in_s(harness)) is not None and len(waits) < 50:
+        waits.append(wait_s)
+        harness.clock.advance(wait_s)
+        with pytest.raises(ExceptionGroup):
+            await harness.end_due_meetings().sweep()
+    assert waits == [0.0, *CHECKS_AFTER_S]
+    assert harness.fault_plan.calls["find"] == len(waits)
+
+
 async def test_a_recording_of_which_only_a_chat_came_is_given_back():
     meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
     harness.clock.set(meeting.end_at)
