@@ -70,7 +70,7 @@ class Meetings:
             ports.provider, metrics=ports.metrics, tracing=ports.tracing
         )
         self.provisioner = Provisioner(store, runtime, turns.AccountTurns(store, reports.failed_batch))
-        self.cancellation = Cancellation(store, provider, runtime)
+        self.cancellation = Cancellation(store, provider, ports.notes_notifier, runtime)
         self.reconcile = ReconcileMeetings(
             store, provider, self.provisioner, self.cancellation, notifier, runtime, lease_s,
             on_takeover=reports.expired_lease, on_left=reports.left_meeting,

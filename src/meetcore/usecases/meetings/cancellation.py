@@ -30,9 +30,10 @@ from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.records.meetings import cancellation_record
 from meetcore.domain.requests.views import Claim
 from meetcore.ports import observability, video_provider
-from meetcore.ports.runtime import Lease
+from meetcore.ports.runtime import CipherRefused, Lease, WorkerNotifier
 from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.meetings.bounded_provider import PROVIDER_TIMEOUT_S, require_own
+from meetcore.usecases.notes.recordings import end_recording
 from meetcore.usecases.requests.idempotency import Outcome, encode_outcome
 from meetcore.usecases.runtime import Runtime, repeated_when_lost
 from meetcore.usecases.webhooks.events import events_of
@@ -102,7 +103,7 @@ async def mark_cancelling(tx: Transaction, meeting: Meeting, lease: Lease, claim
 async def end_cancellation(
     tx: Transaction, runtime: Runtime, view: LeaseView, cleared: Cleared, at: datetime
 ) -> Outcome:
-    """Write the end of a cancellation, by the provider's answer."""
+    """Write the end of a cancellation, by the provider's answer. What was recorded before is not offered."""
     held = await tx.meetings.load_sessions(view.meeting.account_id, view.meeting.id)
     done = conclude(
         view.meeting, cleared.state, view.charge, view.funds, view.usage, runtime.new_id(at), at,
@@ -115,7 +116,21 @@ async def end_cancellation(
     )  # fmt: skip
     if cleared.is_clear:
         await save_cleared(tx, runtime, done.meeting)
+    if done.refund is not None:
+        due += await _end_recording(tx, runtime, done.meeting, at)
     return evolve(outcome, due=due)
+
+
+async def _end_recording(tx: Transaction, runtime: Runtime, meeting: Meeting, at: datetime) -> int:
+    """End the recording of a cancelled meeting; return how many deliveries are due."""
+    try:
+        recording = await tx.recordings.load(meeting.account_id, meeting.id)
+    except CipherRefused:  # it cannot be downloaded, and its expiry reports it
+        return 0
+    if recording is None:
+        return 0
+    due, _ = await end_recording(tx, runtime, recording, at, with_notes=False)
+    return due
 
 
 async def restore(tx: Transaction, view: LeaseView) -> None:
@@ -128,10 +143,11 @@ async def restore(tx: Transaction, view: LeaseView) -> None:
 
 @frozen
 class Cancellation:
-    """Completes a cancellation that was marked under a lease."""
+    """Completes a cancellation that was marked under a lease. `notes_notifier` wakes the note workers."""
 
     store: Store
     provider: video_provider.VideoProvider
+    notes_notifier: WorkerNotifier
     runtime: Runtime
 
     async def complete(self, meeting: Meeting, token: UUID, at: datetime) -> Outcome | None:
@@ -143,6 +159,8 @@ class Cancellation:
         cleared = await clear(self.provider, meeting.provider_meeting_id or "")
         outcome = await self._write(meeting, token, at, cleared)
         refunded = None if outcome is None or outcome.record is None else outcome.record["credits_refunded"]
+        if refunded and meeting.options.with_recording:
+            self.notes_notifier.notify()
         if isinstance(refunded, int):
             observability.count_credits(self.runtime.metrics, TransferKind.MEETING_REFUND, refunded)
         return outcome

@@ -13,7 +13,6 @@ from meetcore.domain.fields import as_json
 from meetcore.domain.meetings.meetings import HOST_KEY_SHOWN_BEFORE, MeetingStatus, shown_host_key
 from meetcore.domain.records.meetings import cancellation_record
 from meetcore.ports.runtime import Lease
-from meetcore.usecases.meetings.cancellation import Cancellation
 from meetcore.usecases.requests.idempotency import DuplicateLimit, Outcome
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, crash_points
 
@@ -109,7 +108,8 @@ async def test_a_slow_cancellation_returns_the_outcome_of_its_new_owner(is_over:
             return await harness.provider.remove(provider_meeting_id)
 
     slow = Slow("http://sandbox", harness.sandbox.state, bytes(32))
-    use_case = evolve(harness.cancel(), cancellation=Cancellation(harness.store, slow, harness.runtime))
+    use_case = harness.cancel()
+    use_case = evolve(use_case, cancellation=evolve(use_case.cancellation, provider=slow))
     if is_over:
         answer = await use_case(harness.caller, meeting.id, harness.request_key("c"), harness.now())
         assert answer.record == as_json(cancellation_record(harness.meetings()[0], harness.now()))

@@ -22,7 +22,6 @@ from meetcore.domain.meetings.views import ClaimedEvent
 from meetcore.domain.notes.recordings import Recording, RecordingFile, RecordingStatus
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.store import StoreUnavailable
-from meetcore.usecases.meetings.cancellation import Cancellation
 from meetcore.usecases.meetings.provider_events import HandleProviderEvents, TrackMeeting
 from tests.support.records import new_file
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, crash_points
@@ -151,7 +150,8 @@ async def test_an_event_waits_for_a_cancellation_and_is_applied_if_it_fails() ->
 
     harness.faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
     refusing = Refusing("http://sandbox", harness.sandbox.state, bytes(32))
-    cancel = evolve(harness.cancel(), cancellation=Cancellation(harness.store, refusing, harness.runtime))
+    cancel = harness.cancel()
+    cancel = evolve(cancel, cancellation=evolve(cancel.cancellation, provider=refusing))
     with pytest.raises(UpstreamError):
         await cancel(harness.caller, office.meeting.id, harness.request_key("c"), harness.now())
     assert office.status() is MeetingStatus.SCHEDULED, "the provider did not let go of it"

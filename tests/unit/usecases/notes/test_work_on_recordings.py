@@ -312,6 +312,32 @@ async def test_a_test_call_of_a_meeting_that_was_cancelled_is_removed_at_the_pro
     assert harness.events_of(EventKind.RECORDING_READY) == []
 
 
+async def test_a_test_call_that_was_shown_before_its_meeting_is_cancelled_is_removed_all_the_same() -> None:
+    harness = await ApplicationHarness().start()
+    await harness.make(with_recording=True)
+    one = NoteScenario(harness, harness.meetings()[0])
+    await one.record(recorded("call", 60.0), written("said", "A: ya"))
+    await one.measure()
+    assert one.status() is RecordingStatus.AVAILABLE
+    notifications = harness.notes_notifier.notifications
+    await harness.call_off(one.meeting.id)
+    assert (harness.funds().balance, one.status()) == (100, RecordingStatus.EXPIRED)
+    assert harness.notes_notifier.notifications == notifications + 1
+    await one.measure()
+    assert harness.fake_recordings.contents == {}
+    one.prove()
+
+
+async def test_a_meeting_is_cancelled_though_its_recording_does_not_open() -> None:
+    harness = await ApplicationHarness().start()
+    await harness.make(with_recording=True)
+    one = NoteScenario(harness, harness.meetings()[0])
+    await one.record(recorded("call", 60.0))
+    harness.write("UPDATE recordings SET files = '\\x00'")
+    await harness.call_off(one.meeting.id)
+    assert harness.funds().balance == 100
+
+
 # Notes that a meeting was made with
 
 
