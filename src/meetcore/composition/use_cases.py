@@ -126,7 +126,9 @@ def build_api(app: Application) -> UseCases:
             kept,
         ),
         downloads.DownloadRecording(queries, policy.link_keys),
-        recordings.DeleteRecording(store, notifier, ports.notes_notifier, runtime, reports.failed_note),
+        recordings.DeleteRecording(
+            store, queue, notifier, ports.notes_notifier, runtime, reports.failed_note
+        ),
         note_charges.CreateNote(store, queue, ports.notes_notifier),
         Estimate(policy.catalogue, provider.abilities, policy.note_writer),
         app.payments.start,

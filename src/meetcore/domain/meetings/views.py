@@ -80,11 +80,15 @@ class LeaseView:
 
 @frozen
 class MeetingView:
-    """A meeting under its account's lock. `is_leased`: a process works on it now."""
+    """A meeting under its account's lock. `is_leased`: a process works on it now.
+
+    `is_due`: by the clock it is to be ended, or its recording looked for, now or later.
+    """
 
     meeting: meetings.Meeting
     idempotency: KeyView
     is_leased: bool
+    is_due: bool
 
 
 @frozen

@@ -11,6 +11,7 @@ and what the recording cost.
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from attrs import define, frozen
@@ -20,7 +21,7 @@ from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings import cancellation
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.schedule import cap_day
-from meetcore.domain.meetings.views import NO_LEASE, LeaseView
+from meetcore.domain.meetings.views import NO_LEASE, LeaseView, MeetingView
 from meetcore.domain.money import holds, pricing, transfers
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.notes import edits, notes, recordings
@@ -94,25 +95,50 @@ class NoteQueue:
         Nothing is done before the meeting is over and all of the recording is measured, nor where a note in
         this language is there already, even a failed one. Returns how many deliveries of its failure are due.
         """
-        is_over = meeting.status is MeetingStatus.ENDED
-        is_shown = recording.status is recordings.RecordingStatus.AVAILABLE
-        if not (meeting.options.auto_notulen and is_over and is_shown) or recordings.needs_work(recording):
+        if recordings.needs_work(recording) or not await _lacks_note(tx, meeting, recording):
             return 0
-        language = Language.INDONESIAN
-        known = await tx.notes.load_of_recording(meeting.account_id, recording.id)
-        if any(note.language is language for note in known):
-            return 0
-        query = NoteQuery(meeting.account_id, meeting.api_key_id, cap_day(now), recording.id, language)
+        query = NoteQuery(meeting.account_id, meeting.api_key_id, cap_day(now), recording.id, _AUTOMATIC)
         admission = await tx.notes.load_note_creation(query)
         try:
             notes.admit_note(recording, None, now)
-            await self.add(tx, admission, recording, language, now)
+            await self.add(tx, admission, recording, _AUTOMATIC, now)
         except DomainError as refusal:
-            note = notes.queue(self.runtime.new_id(now), recording, meeting.api_key_id, language, now)
-            failed, fact = notes.fail(note, _fault_of(refusal))
-            self.on_failed(failed, _fault_of(refusal))
-            return await tx.notes.save_refused(failed, events_of(self.runtime, now, fact))
+            return await self._refuse(tx, meeting, recording, _fault_of(refusal), now)
         return 0
+
+    async def fail_for_meeting(
+        self, tx: Transaction, view: MeetingView, recording: Recording, now: datetime
+    ) -> int:
+        """Fail the note that a meeting was made with, where its recording ends before the note is queued.
+
+        Once the recording is measured and not looked for any more, the note was queued; it may have been
+        removed past its retention since. Returns how many deliveries are due.
+        """
+        can_be_queued = view.is_due or recordings.needs_work(recording)
+        if not can_be_queued or not await _lacks_note(tx, view.meeting, recording):
+            return 0
+        return await self._refuse(tx, view.meeting, recording, NoteFault.RECORDING_GONE, now)
+
+    async def _refuse(
+        self, tx: Transaction, meeting: Meeting, recording: Recording, fault: NoteFault, now: datetime
+    ) -> int:
+        note = notes.queue(self.runtime.new_id(now), recording, meeting.api_key_id, _AUTOMATIC, now)
+        failed, fact = notes.fail(note, fault)
+        self.on_failed(failed, fault)
+        return await tx.notes.save_refused(failed, events_of(self.runtime, now, fact))
+
+
+_AUTOMATIC: Final = Language.INDONESIAN
+"""The language of the notes that meetings are made with."""
+
+
+async def _lacks_note(tx: Transaction, meeting: Meeting, recording: Recording) -> bool:
+    """Return whether an ended meeting was made with a note that its shown recording does not have yet."""
+    is_shown = recording.status is recordings.RecordingStatus.AVAILABLE
+    if not (meeting.options.auto_notulen and meeting.status is MeetingStatus.ENDED and is_shown):
+        return False
+    known = await tx.notes.load_of_recording(meeting.account_id, recording.id)
+    return all(note.language is not _AUTOMATIC for note in known)
 
 
 def _fault_of(refusal: DomainError) -> NoteFault:
@@ -269,9 +295,7 @@ class ConcludeRecording:
                 observability.count_credits(self.runtime.metrics, TransferKind.MEETING_REFUND, given_back)
         if not meeting.options.auto_notulen:
             return 0
-        note, fact = notes.fail_without_recording(
-            self.runtime.new_id(now), meeting, notes.Language.INDONESIAN, now
-        )
+        note, fact = notes.fail_without_recording(self.runtime.new_id(now), meeting, _AUTOMATIC, now)
         self.queue.on_failed(note, notes.NoteFault.NO_RECORDING)
         return await tx.notes.save_refused(note, events_of(self.runtime, now, fact))
 

@@ -341,14 +341,14 @@ class ExpireRecordings:
     async def _expire(self, account_id: UUID, meeting_id: UUID) -> None:
         async with self.store.begin() as tx:
             await tx.lock_account(account_id)
-            recording = await tx.recordings.load(account_id, meeting_id)
+            recording, now = await tx.recordings.load(account_id, meeting_id), self.runtime.now()
             if recording is None:
                 return
-            due, failed = await end_recording(
-                tx, self.runtime, recording, self.runtime.now(), with_notes=False
-            )
+            due, failed = await end_recording(tx, self.runtime, recording, now, with_notes=False)
             if recording.status is recordings.RecordingStatus.MEASURING:
                 due += await self.conclude.give_up(tx, account_id, meeting_id)
+            elif (view := await tx.meetings.load_locked(account_id, meeting_id, None)) is not None:
+                due += await self.conclude.queue.fail_for_meeting(tx, view, recording, now)
         for note in failed:
             self.on_failed(note, NoteFault.RECORDING_GONE)
         self.notes_notifier.notify()
@@ -364,6 +364,7 @@ class DeleteRecording:
     """
 
     store: Store
+    queue: note_charges.NoteQueue
     notifier: WorkerNotifier
     notes_notifier: WorkerNotifier
     runtime: Runtime
@@ -385,6 +386,9 @@ class DeleteRecording:
             if recording is None or recording.status is recordings.RecordingStatus.MEASURING:
                 raise await missing(tx, caller.account.id, recording_id, "recording")
             due, failed[:] = await end_recording(tx, self.runtime, recording, now, with_notes=with_notes)
+            view = await tx.meetings.load_locked(recording.account_id, recording.meeting_id, None)
+            if view is not None and not with_notes:
+                due += await self.queue.fail_for_meeting(tx, view, recording, now)
             return Outcome(due=due)
 
         outcome = await run_once(self.store, caller.account.id, request, work)

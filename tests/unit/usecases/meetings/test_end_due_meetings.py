@@ -341,6 +341,66 @@ async def test_notes_wait_for_the_files_of_a_later_session_to_be_measured():
     one.prove()
 
 
+async def ended_after_a_test_call() -> NoteScenario:
+    """A meeting with notes that has just ended: a test call is measured, and its note is not queued yet."""
+    meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
+    one = NoteScenario(harness, meeting)
+    await one.record(recorded("call", 60.0))
+    await one.measure()
+    harness.clock.set(meeting.end_at)
+    await harness.end_due_meetings().sweep()
+    assert harness.notes() == []
+    return one
+
+
+async def end_looks(one: NoteScenario) -> None:
+    """Look for the recording until it is not looked for any more."""
+    while (wait_s := due_in_s(one.harness)) is not None:
+        one.harness.clock.advance(wait_s)
+        await one.harness.end_due_meetings().sweep()
+        await one.measure()
+
+
+@pytest.mark.spec("6/6")
+@pytest.mark.parametrize("is_growing", [False, True])
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_notes_fail_where_their_recording_ends_before_they_are_queued(
+    is_growing: bool, is_deleted: bool
+):
+    one = await ended_after_a_test_call()
+    if is_growing:
+        await one.record(recorded("rapat", minutes_in=30))
+        await one.harness.end_due_meetings().sweep()
+        assert (due_in_s(one.harness), one.harness.notes()) == (None, [])
+    await (one.delete() if is_deleted else one.expire())
+    (event,) = one.harness.events_of(EventKind.NOTE_FAILED)
+    assert event["error"] == describe(NoteFault.RECORDING_GONE)
+    assert event["recording_id"] == str(one.recording.id)
+    await one.delete()
+    await end_looks(one)
+    assert [note.status for note in one.harness.notes()] == [NoteStatus.FAILED]
+    assert len(one.harness.events_of(EventKind.NOTE_FAILED)) == 1
+    one.prove()
+
+
+async def test_notes_that_are_deleted_with_their_recording_before_they_are_queued_are_not_reported():
+    one = await ended_after_a_test_call()
+    await one.delete(with_notes=True)
+    await end_looks(one)
+    assert (one.harness.notes(), one.harness.events_of(EventKind.NOTE_FAILED)) == ([], [])
+
+
+async def test_notes_that_are_past_their_retention_are_not_reported_when_their_recording_is_deleted():
+    one = await ended_after_a_test_call()
+    await end_looks(one)
+    await one.finish()
+    one.harness.clock.advance(2 * 24 * 3600)
+    await RemovePastRetention(one.harness.rig.retention, Retention(note_days=1))()
+    assert one.harness.notes() == []
+    await one.delete()
+    assert one.harness.events_of(EventKind.NOTE_FAILED) == []
+
+
 async def test_notes_that_are_past_their_retention_are_not_made_again_while_a_recording_is_looked_for():
     meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
     async with harness.store.begin() as tx:

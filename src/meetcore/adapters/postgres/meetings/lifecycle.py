@@ -48,7 +48,7 @@ class MeetingLifecycle(repository.Repository):
         if row is None:
             return None
         known = KeyView(key_record(row, self._cipher), columns.utc(row["now"]))
-        return MeetingView(meeting(row, self._cipher), known, row["is_leased"])
+        return MeetingView(meeting(row, self._cipher), known, row["is_leased"], row["is_due"])
 
     async def save_cancelling(self, meeting: Meeting, lease: Lease, claim: Claim | None) -> None:
         parameters = {

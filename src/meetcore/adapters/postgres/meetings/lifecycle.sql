@@ -4,7 +4,7 @@ WITH locked AS MATERIALIZED (
 )
 SELECT locked.account_id, locked.version, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
     clock_timestamp() AS now, COALESCE(m.lease_until > clock_timestamp(), false) AS is_leased,
-    {MEETING.select}, {KEY.select}, i.answer AS key_answer
+    m.due_at IS NOT NULL AS is_due, {MEETING.select}, {KEY.select}, i.answer AS key_answer
 FROM locked
 JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s
 LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text
