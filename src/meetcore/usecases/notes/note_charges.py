@@ -88,14 +88,18 @@ class NoteQueue:
         return await queue_note(tx, self.runtime, admission, recording, language, credits, now)
 
     async def add_for_meeting(
-        self, tx: Transaction, meeting: Meeting, recording: Recording, now: datetime
+        self, tx: Transaction, meeting: Meeting, recording: Recording, now: datetime, *, is_last: bool
     ) -> int:
         """Queue the note that a meeting was made with, in Indonesian, on the cap of the meeting's key.
 
         Nothing is done before the meeting is over and all of the recording is measured, nor where a note in
-        this language is there already, even a failed one. Returns how many deliveries of its failure are due.
+        this language is there already, even a failed one. A recording without sound, as of a test call, waits
+        for the media of the other sessions, unless `is_last`: it is not looked for again. Returns how many
+        deliveries of its failure are due.
         """
         if recordings.needs_work(recording) or not await _lacks_note(tx, meeting, recording):
+            return 0
+        if recording.duration_s < 1 and not is_last and not await _has_every_session(tx, recording):
             return 0
         query = NoteQuery(meeting.account_id, meeting.api_key_id, cap_day(now), recording.id, _AUTOMATIC)
         admission = await tx.notes.load_note_creation(query)
@@ -139,6 +143,11 @@ async def _lacks_note(tx: Transaction, meeting: Meeting, recording: Recording) -
         return False
     known = await tx.notes.load_of_recording(meeting.account_id, recording.id)
     return all(note.language is not _AUTOMATIC for note in known)
+
+
+async def _has_every_session(tx: Transaction, recording: Recording) -> bool:
+    held = await tx.meetings.load_sessions(recording.account_id, recording.meeting_id)
+    return recordings.recorded_sessions(recording.files).issuperset(session.id for session in held)
 
 
 def _fault_of(refusal: DomainError) -> NoteFault:
@@ -273,7 +282,9 @@ class ConcludeRecording:
         recording = await tx.recordings.load(meeting.account_id, meeting.id)
         if recording is None or not recordings.segments(recording):  # at most a chat or captions
             return await self._give_up(tx, view) if is_last else 0
-        return await self.queue.add_for_meeting(tx, view.meeting, recording, self.runtime.now())
+        return await self.queue.add_for_meeting(
+            tx, view.meeting, recording, self.runtime.now(), is_last=is_last
+        )
 
     async def give_up(self, tx: Transaction, account_id: UUID, meeting_id: UUID) -> int:
         """Give up a recording that its customer never saw; return how many deliveries are due."""

@@ -280,7 +280,7 @@ class WorkOnRecordings:
         measured = recordings.measure(latest, lengths_s)
         facts = recordings.became_ready(latest, measured, now)
         due = await tx.recordings.save(measured, events_of(self.runtime, now, *facts))
-        due += await self.queue.add_for_meeting(tx, view.meeting, measured, now)
+        due += await self.queue.add_for_meeting(tx, view.meeting, measured, now, is_last=not view.is_due)
         return due, not recordings.needs_work(measured)
 
 

@@ -401,6 +401,57 @@ async def test_notes_that_are_past_their_retention_are_not_reported_when_their_r
     assert one.harness.events_of(EventKind.NOTE_FAILED) == []
 
 
+async def ended_after_a_silent_test_call() -> NoteScenario:
+    """A meeting with notes that had two sessions: only the files of the first are there, without sound."""
+    meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
+    one = NoteScenario(harness, meeting)
+    async with harness.store.begin() as tx:
+        await tx.lock_account(meeting.account_id)
+        for id in ("call", "rapat"):
+            await tx.meetings.save_session(meeting, Session(id, None, meeting.start_at))
+    await one.record(recorded("call", 0.0, session_id="call"))
+    harness.clock.set(meeting.end_at)
+    for _ in range(2):
+        await harness.end_due_meetings().sweep()
+        await one.measure()
+    return one
+
+
+async def test_a_test_call_without_sound_leaves_the_note_to_the_session_after_it():
+    one = await ended_after_a_silent_test_call()
+    assert one.harness.notes() == []
+    await one.record(recorded("rapat", 90.0, minutes_in=30, session_id="rapat"))
+    await one.measure()
+    await end_looks(one)
+    await one.finish()
+    (note,) = one.harness.notes()
+    assert (note.status, note.duration_s) == (NoteStatus.COMPLETED, 90)
+    assert one.harness.events_of(EventKind.NOTE_FAILED) == []
+    one.prove()
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+async def test_without_sound_notes_fail_once_when_no_more_media_can_come(is_silent: bool):
+    one = await ended_after_a_silent_test_call()
+    if is_silent:
+        await one.record(recorded("rapat", 0.0, minutes_in=30, session_id="rapat"))
+        await one.measure()
+        assert len(one.harness.notes()) == 1
+    await end_looks(one)
+    (event,) = one.harness.events_of(EventKind.NOTE_FAILED)
+    assert event["error"] == describe(NoteFault.MEDIA_UNREADABLE)
+    assert (one.harness.now() > one.meeting.end_at + timedelta(days=1)) is not is_silent
+    one.prove()
+
+
+async def test_media_that_is_measured_after_the_last_look_is_reported_without_sound():
+    one = await ended_after_a_silent_test_call()
+    one.harness.write("UPDATE meetings SET due_at = NULL")
+    await one.record(recorded("siang", 0.0, minutes_in=30, session_id="siang"))
+    await one.measure()
+    assert one.note().error == describe(NoteFault.MEDIA_UNREADABLE)
+
+
 async def test_notes_that_are_past_their_retention_are_not_made_again_while_a_recording_is_looked_for():
     meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
     async with harness.store.begin() as tx:
