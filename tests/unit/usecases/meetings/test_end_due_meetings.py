@@ -276,6 +276,24 @@ async def test_a_recording_of_which_only_a_chat_came_is_given_back():
     harness.prove()
 
 
+async def test_notes_that_failed_without_media_are_not_reported_again_when_the_chat_expires():
+    meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
+    harness.clock.set(meeting.end_at)
+    await harness.end_due_meetings().sweep()
+    harness.fake_recordings.put(meeting.provider_meeting_id or "", recorded("chat", kind=FileKind.OTHER))
+    await look_until_the_last(harness)
+    remove = RemovePastRetention(harness.rig.retention, Retention(note_days=1))
+    harness.clock.advance(2 * 24 * 3600)
+    await remove()
+    one = NoteScenario(harness, meeting)
+    await one.expire()
+    assert one.status() is RecordingStatus.EXPIRED
+    assert len(harness.events_of(EventKind.NOTE_FAILED)) == 1
+    harness.clock.advance(2 * 24 * 3600)
+    await remove()
+    assert harness.notes() == []
+
+
 async def test_a_recording_is_given_back_once_after_a_crash_at_any_point() -> None:
     for point in crash_points():
         meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)

@@ -49,7 +49,8 @@ SELECT FROM removed_records WHERE account_id = %(account_id)s AND id = %(id)s
 
 -- remove_notes: Remove the notes of the next portion, and keep their ids. An id begins with the time of its note. With
 -- the last note on a recording its transcript goes. A note stays while the recording of its meeting is looked for: else
--- the meeting would get its notes once more, and pay for them.
+-- the meeting would get its notes once more, and pay for them; and one that says that no recording came stays until the
+-- recording expires, which would report it once more.
 WITH walked AS MATERIALIZED (
     SELECT n.account_id, n.id FROM notes n
     WHERE n.id > %(after)s AND n.id < %(before)s ORDER BY n.id LIMIT %(portion)s
@@ -59,6 +60,9 @@ WITH walked AS MATERIALIZED (
     WHERE n.status = ANY(%(removable)s::text[]) AND n.lease_token IS NULL
         AND NOT EXISTS (
             SELECT FROM meetings m WHERE m.account_id = n.account_id AND m.id = n.meeting_id AND m.due_at IS NOT NULL)
+        AND (n.recording_id IS NOT NULL OR NOT EXISTS (
+            SELECT FROM recordings r
+            WHERE r.account_id = n.account_id AND r.meeting_id = n.meeting_id AND r.status <> 'expired'))
     FOR UPDATE OF n SKIP LOCKED
 ), chunks AS (
     DELETE FROM transcript_chunks t USING past
