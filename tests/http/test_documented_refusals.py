@@ -22,6 +22,7 @@ from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.adapters.sandbox.state import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.composition.application import Part
 from meetcore.composition.infrastructure import open_application
+from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass, Quotas
 from meetcore.ports.payments import Checkout, CheckoutOrder, GatewayRefused
@@ -198,6 +199,9 @@ async def in_the_way(ask: Ask) -> httpx.Response:
         body = {"recording_id": (await a_recording(ask.customer))["id"]}
         await ask.send(body=body)
         return await ask.send(body=body)
+    if ask.name == "delete_recording":
+        recording = await store_recording(ask.customer, status=MeetingStatus.SCHEDULED)
+        return await ask.send(f"/recordings/{recording['id']}")
     path = await ask.real_path()
     webhook = "/".join(path.split("/")[:3])
     assert (await ask.customer.patch(webhook, {"is_active": False})).status_code == 200

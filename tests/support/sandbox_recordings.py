@@ -9,6 +9,7 @@ from uuid import UUID
 
 from meetcore.composition.application import Application
 from meetcore.domain.fields import as_json
+from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.notes.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
 from meetcore.domain.records.notes import recording_record
 from tests.support.api_harness import BASE_URL, Customer, until
@@ -25,9 +26,12 @@ __all__ = [
 ]
 
 
-async def store_recording(customer: Customer, media_s: float = 90.0) -> dict[str, Any]:
-    """Store a measured recording of a future meeting, without a file."""
+async def store_recording(
+    customer: Customer, media_s: float = 90.0, status: MeetingStatus = MeetingStatus.ENDED
+) -> dict[str, Any]:
+    """Store a measured recording, without a file, of a meeting in this status."""
     meeting = await customer.make_meeting(with_recording=True)
+    await customer.query("UPDATE meetings SET status = %s WHERE id = %s", status.value, meeting["id"])
     recording = await keep_recording(
         customer.harness.application,
         customer.account_id,

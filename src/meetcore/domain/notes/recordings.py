@@ -19,8 +19,9 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
+from meetcore.domain.errors import Conflict
 from meetcore.domain.machine import find_step, step
-from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.meetings import OPEN, Meeting, MeetingStatus
 
 RETENTION: Final = timedelta(days=90)
 """How long after its beginning a recording is kept, unless a setting says otherwise."""
@@ -267,6 +268,15 @@ def expire(recording: Recording) -> Recording:
     """Expire a recording, by its age or at its owner's request; idempotent. `removed` completes it."""
     status = find_step(TRANSITIONS, recording.status, RecordingEvent.EXPIRE)
     return recording if status is None else evolve(recording, status=status)
+
+
+def check_complete(meeting: Meeting) -> None:
+    """Check that a recording is not deleted before its meeting is over: else what follows would go with it.
+
+    Raises `Conflict`, which names the meeting.
+    """
+    if meeting.status in OPEN:
+        raise Conflict("The meeting is not over: more of it can be recorded.", meeting.id)
 
 
 def removed(recording: Recording, file_ids: Container[str]) -> Recording:

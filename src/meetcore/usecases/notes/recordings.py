@@ -329,14 +329,12 @@ class ExpireRecordings:
                 outlived = await tx.recordings.find_outlived(limit + len(faults))
             left = [name for name in outlived if name not in seen]
             for account_id, meeting_id in left:
-                ending = self._expire(account_id, meeting_id)
-                await collect_fault(faults, ending, f"the recording of meeting {meeting_id}")
+                await collect_fault(faults, self._expire(account_id, meeting_id), f"meeting {meeting_id}")
             seen.update(left)
-            if not faults or len(left) < limit:
-                break
-        if faults:
-            raise ExceptionGroup("not every recording that is past its retention could be ended", faults)
-        return len(left) == limit
+            if not faults:
+                return len(left) == limit
+            if len(left) < limit:
+                raise ExceptionGroup("not every recording past its retention could be ended", faults)
 
     async def _expire(self, account_id: UUID, meeting_id: UUID) -> None:
         async with self.store.begin() as tx:
@@ -376,7 +374,7 @@ class DeleteRecording:
     ) -> Outcome:  # fmt: skip
         """Delete a recording, with its notes and their events on request; idempotent.
 
-        Returns nothing, or a refusal: NotFound, or Gone past its retention.
+        Returns nothing, or a refusal: NotFound, Gone past its retention, Conflict before its meeting is over.
         """
         failed: list[Note] = []
 
@@ -385,8 +383,10 @@ class DeleteRecording:
             recording = await tx.recordings.load_by_id(caller.account.id, recording_id)
             if recording is None or recording.status is recordings.RecordingStatus.MEASURING:
                 raise await missing(tx, caller.account.id, recording_id, "recording")
-            due, failed[:] = await end_recording(tx, self.runtime, recording, now, with_notes=with_notes)
             view = await tx.meetings.load_locked(recording.account_id, recording.meeting_id, None)
+            if view is not None:
+                recordings.check_complete(view.meeting)
+            due, failed[:] = await end_recording(tx, self.runtime, recording, now, with_notes=with_notes)
             if view is not None and not with_notes:
                 due += await self.queue.fail_for_meeting(tx, view, recording, now)
             return Outcome(due=due)

@@ -7,6 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from meetcore.domain.errors import Conflict
+from meetcore.domain.meetings.meetings import OPEN, MeetingStatus
 from meetcore.domain.notes.notes import Language, NoteStatus
 from meetcore.domain.notes.recordings import RETENTION, RecordingStatus
 from meetcore.domain.requests.idempotency import fingerprint
@@ -72,6 +74,7 @@ async def test_recordings_that_do_not_open_keep_no_other_from_its_expiry() -> No
         file, _ = recorded(name)
         await one.harness.process().recordings.collect_files("sandbox", name, [file], one.harness.now())
     broken = [recording.id for recording in one.harness.recordings()[1:]]
+    one.harness.write("UPDATE meetings SET status = 'ended'")
     one.harness.write(
         "UPDATE recordings SET files = '\\x00', expires_at = expires_at - interval '1 day' "
         "WHERE id = ANY(%(ids)s)",
@@ -83,6 +86,25 @@ async def test_recordings_that_do_not_open_keep_no_other_from_its_expiry() -> No
     assert len(raised.value.exceptions) == 2
     kept = one.harness.read("SELECT id FROM recordings WHERE status <> 'expired' ORDER BY id")
     assert [row["id"] for row in kept] == broken
+
+
+@pytest.mark.parametrize("status", sorted(OPEN))
+async def test_a_recording_is_neither_deleted_nor_expired_before_its_meeting_is_over(
+    status: MeetingStatus,
+) -> None:
+    one = await note_scenario(recorded("call", 60.0))
+    one.harness.write("UPDATE meetings SET status = %(status)s", status=status.value)
+    refusal = (await one.delete()).refusal
+    assert refusal is not None
+    assert (refusal.code, refusal.details) == (Conflict.code, {"id": str(one.meeting.id)})
+    await one.expire()
+    assert one.status() is RecordingStatus.AVAILABLE
+    await one.record(recorded("rapat", 90.0, minutes_in=30))
+    await one.measure()
+    assert len(one.harness.fake_recordings.contents) == 2
+    one.harness.write("UPDATE meetings SET status = 'ended'")
+    assert (await one.delete()).refusal is None
+    assert one.status() is RecordingStatus.EXPIRED
 
 
 async def test_one_that_was_never_measured_expires_too() -> None:

@@ -94,11 +94,12 @@ async def get_download_url(use: UseCases, request: OperationRequest) -> answers.
         "with_notes": paging.flag("Whether the notes made of it are erased too, with the events about them.")
     },
     success=204,
-    refusals=("gone",),
+    refusals=("gone", "conflict"),
     reaches_out=True,
     summary="Delete a recording for good",
     about="Its files are removed at the video provider too. Notes stay, unless `with_notes` is true; notes "
-    "in progress fail and cost nothing. What was charged stays in the ledger.",
+    "in progress fail and cost nothing. What was charged stays in the ledger. Before its meeting is over the answer is "
+    "409: more of it can be recorded.",
     for_agents="Use it to delete a recording for good; with_notes also erases the notes made of it. Ask the "
     "person first: it cannot be undone.",
 )

@@ -66,6 +66,10 @@ UPDATE recordings SET due_at = clock_timestamp() + %(seconds)s * interval '1 sec
     misses = CASE WHEN %(keeps)s THEN misses WHEN %(is_missed)s THEN misses + 1 ELSE 0 END
 WHERE account_id = %(account_id)s AND id = %(id)s AND lease_token = %(token)s AND due_at IS NOT NULL
 
--- find_outlived: Find recordings past their retention, the oldest first.
+-- find_outlived: Find recordings past their retention, the oldest first. That of a meeting that is not over stays: it
+-- may be of a test call, and what is recorded later would be removed with it.
 SELECT r.account_id, r.meeting_id FROM recordings r
-WHERE r.status <> 'expired' AND r.expires_at <= statement_timestamp() ORDER BY r.expires_at LIMIT %(limit)s
+WHERE r.status <> 'expired' AND r.expires_at <= statement_timestamp() AND NOT EXISTS (
+    SELECT FROM meetings m WHERE m.account_id = r.account_id AND m.id = r.meeting_id
+        AND m.status IN ('scheduled', 'cancelling', 'started'))
+ORDER BY r.expires_at LIMIT %(limit)s
