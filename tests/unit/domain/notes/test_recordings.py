@@ -12,6 +12,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meetcore.domain.errors import Conflict
 from meetcore.domain.meetings.meetings import Meeting, MeetingOptions, MeetingStatus
 from meetcore.domain.money.pricing import started_minutes
 from meetcore.domain.notes.recordings import (
@@ -26,6 +27,7 @@ from meetcore.domain.notes.recordings import (
     Segment,
     became_ready,
     can_be_recorded,
+    check_complete,
     expire,
     gather_files,
     is_measured,
@@ -188,6 +190,17 @@ def test_a_meeting_that_took_place_with_recording_can_be_recorded(status: Meetin
     takes_place = status in {MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED}
     assert can_be_recorded(evolve(MEETING, status=status)) is takes_place
     assert not can_be_recorded(evolve(MEETING, status=status, options=MeetingOptions()))
+
+
+@pytest.mark.parametrize("status", list(MeetingStatus))
+def test_a_recording_is_complete_when_its_meeting_is_over(status: MeetingStatus) -> None:
+    meeting = evolve(MEETING, status=status)
+    if status not in {MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.CANCELLING}:
+        check_complete(meeting)
+        return
+    with pytest.raises(Conflict, match=r"^The meeting is not over: more of it can be recorded\.$") as refused:
+        check_complete(meeting)
+    assert refused.value.details == {"id": str(meeting.id)}
 
 
 def test_the_address_of_a_file_is_not_in_the_repr() -> None:
