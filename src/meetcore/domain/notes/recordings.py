@@ -21,11 +21,12 @@ from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import Conflict
 from meetcore.domain.machine import find_step, step
-from meetcore.domain.meetings.meetings import OPEN, Meeting, MeetingStatus
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 
 RETENTION: Final = timedelta(days=90)
 """How long after its beginning a recording is kept, unless a setting says otherwise."""
 
+_TO_COME = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.CANCELLING})
 # A meeting that is still scheduled here took place at the provider: the news of its start comes later.
 _TAKES_PLACE = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED})
 
@@ -270,13 +271,13 @@ def expire(recording: Recording) -> Recording:
     return recording if status is None else evolve(recording, status=status)
 
 
-def check_complete(meeting: Meeting) -> None:
-    """Check that a recording is not deleted before its meeting is over: else what follows would go with it.
+def check_begun(meeting: Meeting, now: datetime) -> None:
+    """Check that no recording of a test call is deleted before its meeting, whose own would be removed, too.
 
     Raises `Conflict`, which names the meeting.
     """
-    if meeting.status in OPEN:
-        raise Conflict("The meeting is not over: more of it can be recorded.", meeting.id)
+    if meeting.status in _TO_COME and now < meeting.start_at:
+        raise Conflict("The meeting is still to come: its recording would be removed, too.", meeting.id)
 
 
 def removed(recording: Recording, file_ids: Container[str]) -> Recording:

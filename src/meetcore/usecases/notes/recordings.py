@@ -374,7 +374,7 @@ class DeleteRecording:
     ) -> Outcome:  # fmt: skip
         """Delete a recording, with its notes and their events on request; idempotent.
 
-        Returns nothing, or a refusal: NotFound, Gone past its retention, Conflict before its meeting is over.
+        Returns nothing, or a refusal: NotFound, Gone past its retention, Conflict before its meeting.
         """
         failed: list[Note] = []
 
@@ -385,7 +385,7 @@ class DeleteRecording:
                 raise await missing(tx, caller.account.id, recording_id, "recording")
             view = await tx.meetings.load_locked(recording.account_id, recording.meeting_id, None)
             if view is not None:
-                recordings.check_complete(view.meeting)
+                recordings.check_begun(view.meeting, now)
             due, failed[:] = await end_recording(tx, self.runtime, recording, now, with_notes=with_notes)
             if view is not None and not with_notes:
                 due += await self.queue.fail_for_meeting(tx, view, recording, now)

@@ -27,7 +27,7 @@ from meetcore.domain.notes.recordings import (
     Segment,
     became_ready,
     can_be_recorded,
-    check_complete,
+    check_begun,
     expire,
     gather_files,
     is_measured,
@@ -193,13 +193,16 @@ def test_a_meeting_that_took_place_with_recording_can_be_recorded(status: Meetin
 
 
 @pytest.mark.parametrize("status", list(MeetingStatus))
-def test_a_recording_is_complete_when_its_meeting_is_over(status: MeetingStatus) -> None:
+def test_a_recording_is_deleted_once_its_meeting_has_begun(status: MeetingStatus) -> None:
     meeting = evolve(MEETING, status=status)
-    if status not in {MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.CANCELLING}:
-        check_complete(meeting)
+    before = meeting.start_at - timedelta(microseconds=1)
+    check_begun(meeting, meeting.start_at)
+    if status not in {MeetingStatus.SCHEDULED, MeetingStatus.CANCELLING}:
+        check_begun(meeting, before)
         return
-    with pytest.raises(Conflict, match=r"^The meeting is not over: more of it can be recorded\.$") as refused:
-        check_complete(meeting)
+    message = r"^The meeting is still to come: its recording would be removed, too\.$"
+    with pytest.raises(Conflict, match=message) as refused:
+        check_begun(meeting, before)
     assert refused.value.details == {"id": str(meeting.id)}
 
 

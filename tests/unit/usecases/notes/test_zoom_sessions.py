@@ -31,6 +31,7 @@ async def held(*, reported: tuple[int, ...]) -> AsyncIterator[tuple[NoteScenario
         await harness.start()
         await harness.make(with_recording=True)
         one = NoteScenario(harness, harness.meetings()[0])
+        harness.clock.set(one.meeting.start_at)
         (meeting,) = zoom.stand_in.meetings
         for number, length_s in enumerate(LENGTHS_S):
             uuid = zoom.stand_in.open_session(meeting.number)

@@ -98,8 +98,8 @@ async def get_download_url(use: UseCases, request: OperationRequest) -> answers.
     reaches_out=True,
     summary="Delete a recording for good",
     about="Its files are removed at the video provider too. Notes stay, unless `with_notes` is true; notes "
-    "in progress fail and cost nothing. What was charged stays in the ledger. Before its meeting is over the answer is "
-    "409: more of it can be recorded.",
+    "in progress fail and cost nothing. What was charged stays in the ledger. That of a test call before its meeting is "
+    "409: the meeting's own would be removed with it.",
     for_agents="Use it to delete a recording for good; with_notes also erases the notes made of it. Ask the "
     "person first: it cannot be undone.",
 )
