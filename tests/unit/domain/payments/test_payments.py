@@ -262,6 +262,35 @@ def test_disputed_money_that_does_not_fit_is_not_accepted(
         payments.accept(after, LATER)
 
 
+@pytest.mark.parametrize(
+    ("answer", "doubt"),
+    [
+        (said(amount=1), Doubt.WRONG_AMOUNT),
+        (said(currency="USD"), Doubt.WRONG_CURRENCY),
+        (said(), Doubt.DISPUTED),
+    ],
+)
+def test_a_closed_dispute_gives_way_to_the_doubt_in_which_the_payment_was_accepted(
+    answer: GatewayAnswer, doubt: Doubt
+) -> None:
+    disputed = payments.disputed(in_state(PaymentStatus.PAID))
+    assert payments.follow(disputed, answer, LATER) == disputed, "while it is open"
+    after = payments.follow(payments.dismiss(disputed, LATER), answer, LATER)
+    assert (after.doubt, after.is_doubtful, after.next_look_at) == (doubt, False, None)
+    plain = in_state(PaymentStatus.PAID)
+    assert payments.follow(plain, answer, LATER) == plain
+    reversed_ = evolve(plain, doubt=Doubt.REVERSED, doubt_closed_at=AT)
+    assert payments.follow(reversed_, answer, LATER) == reversed_
+
+
+def test_a_refund_at_a_gateway_that_was_replaced_is_a_doubt() -> None:
+    refunded = evolve(in_state(PaymentStatus.REFUNDED), next_look_at=AT)
+    after = payments.of_another_gateway(refunded, LATER)
+    assert after == evolve(refunded, doubt=Doubt.UNANSWERED, next_look_at=None)
+    disputed = payments.disputed(refunded)
+    assert payments.of_another_gateway(disputed, LATER) == evolve(disputed, next_look_at=None)
+
+
 def test_a_disputed_payment_without_an_answer_long_after_its_expiry_stays_disputed() -> None:
     after = payments.looked(payments.disputed(PENDING), PENDING.expires_at + ASKED_FOR)
     assert (after.doubt, after.is_doubtful, after.next_look_at) == (Doubt.DISPUTED, True, None)
