@@ -95,6 +95,11 @@ class _Server(uvicorn.Server):
             for number, handler in known.items():
                 signal.signal(number, handler)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say that it stops: requests and deliveries in flight can take seconds to end."""
+        _say("stopping")
+        await super().shutdown(sockets)
+
 
 class _QuietServer(uvicorn.Server):
     """A second server in the process; the first one handles the signals."""
@@ -300,15 +305,9 @@ async def _hold_demo_meeting(url: str, demo: Demo) -> None:
 
 
 async def _end_without(database: EmbeddedPostgres, server: uvicorn.Server, parent: int | None) -> None:
-    """Stop the servers when the database has died, which is not restarted, or a given parent has ended.
-
-    Requests and deliveries in flight can take seconds to end, also after a signal: then a line says so.
-    """
-    while (  # noqa: ASYNC110  (none of these has an event)
-        database.is_running and parent in (None, os.getppid()) and not server.should_exit
-    ):
+    """Stop the servers when the database has died, which is not restarted, or a given parent has ended."""
+    while database.is_running and parent in (None, os.getppid()):  # noqa: ASYNC110  (neither has an event)
         await asyncio.sleep(LOOK_S)
-    _say("stopping")
     server.should_exit = True
 
 
