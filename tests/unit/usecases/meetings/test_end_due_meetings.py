@@ -266,26 +266,27 @@ async def test_a_meeting_whose_recording_does_not_open_is_not_looked_at_more_oft
     assert harness.fault_plan.calls["find"] == len(waits)
 
 
-async def test_a_recording_of_which_only_a_chat_came_is_given_back():
+async def looked_for_with_a_chat_alone() -> ApplicationHarness:
     meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
     harness.clock.set(meeting.end_at)
     await harness.end_due_meetings().sweep()
     harness.fake_recordings.put(meeting.provider_meeting_id or "", recorded("chat", kind=FileKind.OTHER))
     await look_until_the_last(harness)
+    return harness
+
+
+async def test_a_recording_of_which_only_a_chat_came_is_given_back():
+    harness = await looked_for_with_a_chat_alone()
     assert (harness.funds().balance, len(harness.events_of(EventKind.NOTE_FAILED))) == (90, 1)
     harness.prove()
 
 
 async def test_notes_that_failed_without_media_are_not_reported_again_when_the_chat_expires():
-    meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
-    harness.clock.set(meeting.end_at)
-    await harness.end_due_meetings().sweep()
-    harness.fake_recordings.put(meeting.provider_meeting_id or "", recorded("chat", kind=FileKind.OTHER))
-    await look_until_the_last(harness)
+    harness = await looked_for_with_a_chat_alone()
     remove = RemovePastRetention(harness.rig.retention, Retention(note_days=1))
     harness.clock.advance(2 * 24 * 3600)
     await remove()
-    one = NoteScenario(harness, meeting)
+    one = NoteScenario(harness, harness.meetings()[0])
     await one.expire()
     assert one.status() is RecordingStatus.EXPIRED
     assert len(harness.events_of(EventKind.NOTE_FAILED)) == 1

@@ -41,6 +41,24 @@ async def paid(shop: PaymentHarness) -> UUID:
     return payment_id
 
 
+async def paid_late(shop: PaymentHarness) -> UUID:
+    payment_id = await shop.bought()
+    await shop.payments.end(payment_id, GatewayStatus.EXPIRED)
+    await shop.notify(payment_id)
+    await shop.follow()
+    await shop.pay(payment_id)
+    await shop.follow()
+    return payment_id
+
+
+async def refunded(shop: PaymentHarness, state: RefundState) -> UUID:
+    payment_id = await paid(shop)
+    await refund(shop, payment_id)
+    shop.payments.refund_state = state
+    await shop.follow()
+    return payment_id
+
+
 async def refund(
     shop: PaymentHarness, payment_id: UUID, credits: int = 100, who: SignedInOperator = ONE,
     crash_point: CrashPoint | None = None, reason: str = "asked for",
@@ -142,10 +160,7 @@ async def test_a_refund_is_followed_until_the_gateway_has_sent_it(shop: PaymentH
 async def test_the_credits_of_a_refund_that_failed_are_given_back_once(
     shop: PaymentHarness, is_sent_first: bool
 ) -> None:
-    payment_id = await paid(shop)
-    await refund(shop, payment_id)
-    shop.payments.refund_state = RefundState.SENT if is_sent_first else RefundState.UNDER_WAY
-    await shop.follow()
+    payment_id = await refunded(shop, RefundState.SENT if is_sent_first else RefundState.UNDER_WAY)
     assert shop.harness.funds().balance == 400
     shop.payments.refund_state = RefundState.FAILED
     kept = shop.payments.kept
@@ -231,12 +246,7 @@ async def test_a_closed_dispute_leaves_what_was_accepted_of_another_amount(shop:
 
 
 async def test_a_closed_dispute_leaves_late_money_to_be_accepted(shop: PaymentHarness) -> None:
-    payment_id = await shop.bought()
-    await shop.payments.end(payment_id, GatewayStatus.EXPIRED)
-    await shop.notify(payment_id)
-    await shop.follow()
-    await shop.pay(payment_id)
-    await shop.follow()
+    payment_id = await paid_late(shop)
     assert await shop.process().payments.receive_notification(Notification(payment_id, "x", is_dispute=True))
     await shop.follow()
     console = shop.process().console.payments
@@ -251,10 +261,7 @@ async def test_a_closed_dispute_leaves_late_money_to_be_accepted(shop: PaymentHa
 async def test_a_refund_of_a_gateway_that_was_replaced_is_the_operators(
     shop: PaymentHarness, is_sent: bool
 ) -> None:
-    payment_id = await paid(shop)
-    await refund(shop, payment_id)
-    shop.payments.refund_state = RefundState.SENT if is_sent else RefundState.UNDER_WAY
-    await shop.follow()
+    payment_id = await refunded(shop, RefundState.SENT if is_sent else RefundState.UNDER_WAY)
     shop.harness.write("UPDATE payments SET gateway = 'midtrans', next_look_at = clock_timestamp()")
     shop.harness.clock.advance(3_601)
     await shop.follow()
@@ -329,12 +336,7 @@ async def test_a_death_at_any_line_of_a_refund_sends_the_money_once() -> None:
 
 
 async def test_an_operator_accepts_late_money(shop: PaymentHarness) -> None:
-    payment_id = await shop.bought()
-    await shop.payments.end(payment_id, GatewayStatus.EXPIRED)
-    await shop.notify(payment_id)
-    await shop.follow()
-    await shop.pay(payment_id)
-    await shop.follow()
+    payment_id = await paid_late(shop)
     console = shop.process().console.payments
     accepted = await console.accept(ONE, WHERE, payment_id)
     assert (accepted.status, shop.harness.funds().balance, shop.receipts()) == (

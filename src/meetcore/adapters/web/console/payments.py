@@ -62,7 +62,8 @@ async def show_payment(visit: ConsoleVisit) -> Response:
 async def _ask_to_accept(visit: ConsoleVisit) -> Question | None:
     found = await _find(visit)
     payment = found.payment
-    if not is_acceptable(payment):
+    doubt = _doubt(visit, payment)  # such as another amount, which the outcome does not show
+    if doubt is None or not is_acceptable(payment):
         return None
     outcome = visit.look.plural(
         "The account gets %(credits)s credit and a receipt of %(amount)s.",
@@ -71,12 +72,11 @@ async def _ask_to_accept(visit: ConsoleVisit) -> Question | None:
         credits=_count(visit, payment.credits),
         amount=_money(visit, payment, payment.amount),
     )
-    doubt = _doubt(visit, payment)  # such as another amount, which the outcome does not show
     return Question(
         visit.text(
             "Accept the payment %(payment)s of %(account)s?", payment=payment.id, account=found.account_name
         ),
-        outcome if doubt is None else f"{doubt[0]}. {outcome}",
+        f"{doubt[0]}. {outcome}",
         visit.text("Accept"),
         f"{payment.status} {payment.doubt}",
     )
